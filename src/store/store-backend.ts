@@ -30,9 +30,14 @@ export interface StoreBackendOptions extends Pick<Config, 'bans' | 'startTimeout
   readonly decorateDatabase?: ((database: Database) => Database) | undefined;
 }
 
+type State = 'standby' | 'read-only' | 'writable';
+
+/** A standby can be promoted, and a primary can become one. */
 const READ_STATE = {
   name: 'read-state',
-  text: `SELECT pg_is_in_recovery() AS "isStandby", current_setting('transaction_read_only')::boolean AS "isReadOnly"`,
+  text: `SELECT CASE WHEN pg_is_in_recovery() THEN 'standby'
+                     WHEN current_setting('transaction_read_only')::boolean THEN 'read-only'
+                     ELSE 'writable' END AS state`,
 };
 /** It fails if a table or function that requests need is missing. */
 const CHECK = { name: 'check-store', text: 'SELECT key_version() FROM pets, api_keys WHERE false' };
@@ -56,17 +61,16 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
 
     // With several hosts, the program waits for the primary. A single one may be a standby on purpose.
     const isAlone = store.kind === 'server' && splitHosts(store.url).length === 1;
-    let isStandby = false;
-    /** Whether the database can be written. A standby can be promoted, and a primary can become one. */
-    const readState = async (): Promise<'standby' | 'read-only' | 'writable'> => {
-      const [state] = await database.query<{ isStandby: boolean; isReadOnly: boolean }>(READ_STATE, []);
-      const wasStandby = isStandby;
-      isStandby = isAlone && state?.isStandby === true;
-      if (isStandby && !wasStandby)
+    let state: State = 'writable';
+    const readState = async (): Promise<State> => {
+      const [row] = (await database.query(READ_STATE, [])) as [{ readonly state: State }];
+      const before = state;
+      state = row.state === 'standby' && !isAlone ? 'read-only' : row.state;
+      if (state === 'standby' && before !== 'standby')
         log.warn('the database is a hot standby: usage of keys is not counted here, and additions get 503');
-      if (wasStandby && !isStandby) log.info('the database is no longer a standby: usage of keys is counted');
-      if (isStandby) return 'standby';
-      return state?.isReadOnly ? 'read-only' : 'writable';
+      if (state !== 'standby' && before === 'standby')
+        log.info('the database is no longer a standby: usage of keys is counted');
+      return state;
     };
     await readState();
     const mayWrite = async (): Promise<boolean> => (await readState()) !== 'standby';
