@@ -1,4 +1,4 @@
-import { parseList, type Parameters } from 'structured-headers';
+import { parseList } from 'structured-headers';
 import type { WindowState } from '../access/ledger.js';
 import type { UpstreamAnswerHead } from '../access/session.js';
 import { toWallTime } from '../clock.js';
@@ -18,24 +18,23 @@ const MAX_LENGTH = 2_000;
  * https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/
  */
 export function createLimitsParser() {
-  const parsePolicies = rememberLast(parseItems);
+  const parsePolicies = rememberLast((text) =>
+    [...parseItems(text)].sort(([, a], [, b]) => (a.w ?? Infinity) - (b.w ?? Infinity)),
+  );
   const parseStates = rememberLast(parseItems);
 
   /** Returns the windows, the shorter first; none if the response states none. */
   return (answer: Head, now: number): readonly WindowState[] => {
     const states = parseStates(answer.header('ratelimit') ?? '');
     const windows: WindowState[] = [];
-    for (const [name, policy] of parsePolicies(answer.header('ratelimit-policy') ?? '')) {
-      const state = states.get(name);
-      const [limit, seconds = null] = [toCount(policy.get('q')), toCount(policy.get('w'))];
-      const remaining = toCount(state?.get('r'));
-      const left = toCount(state?.get('t')) ?? seconds;
+    for (const [name, { q: limit, w: seconds = null }] of parsePolicies(answer.header('ratelimit-policy') ?? '')) {
+      const { r: remaining, t: left = seconds } = states.get(name) ?? {};
       // A limit of 0 would refuse everything, for good. A window of 0 seconds is none.
       if (!limit || seconds === 0 || remaining === undefined || left === null) continue;
       const resetAt = now + Math.max(1, Math.min(left, seconds ?? DAY, DAY)) * 1_000;
       windows.push({ name, seconds, limit, remaining: Math.min(remaining, limit), resetAt });
     }
-    if (windows.length > 0) return windows.sort((a, b) => (a.seconds ?? Infinity) - (b.seconds ?? Infinity));
+    if (windows.length > 0) return windows;
     const limit = parseCount(answer.header('x-ratelimit-limit'));
     const remaining = parseCount(answer.header('x-ratelimit-remaining'));
     const leftMs = (parseCount(answer.header('x-ratelimit-reset')) ?? NaN) * 1_000 - toWallTime(now);
@@ -54,25 +53,22 @@ function rememberLast<T>(parse: (text: string) => T): (text: string) => T {
 }
 
 /**
- * Returns the parameters of the items in a list such as `"minute";q=60;w=60, "day";q=1000;w=86400`, by name. A field that
+ * Returns the counts in a list such as `"minute";q=60;w=60, "day";q=1000;w=86400`, by the names of its items. A field that
  * is malformed anywhere is ignored: https://www.rfc-editor.org/rfc/rfc9651#section-4.2
  */
-function parseItems(text: string): ReadonlyMap<string, Parameters> {
-  const items = new Map<string, Parameters>();
+function parseItems(text: string): ReadonlyMap<string, Readonly<Record<string, number>>> {
+  const items = new Map<string, Record<string, number>>();
   if (text === '' || text.length > MAX_LENGTH) return items;
   try {
     for (const [name, parameters] of parseList(text)) {
       const unit: unknown = parameters.get('qu') ?? 'requests';
-      if (typeof name === 'string' && unit === 'requests') items.set(name, parameters);
+      const counts = [...parameters].filter(([, value]) => Number.isSafeInteger(value) && (value as number) >= 0);
+      if (typeof name === 'string' && unit === 'requests') items.set(name, Object.fromEntries(counts));
     }
   } catch {
     // It is malformed.
   }
   return items;
-}
-
-function toCount(value: unknown): number | undefined {
-  return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : undefined;
 }
 
 function parseCount(text: string | undefined): number | undefined {
