@@ -54,30 +54,21 @@ export class KeyState {
     return this.#stated.length > 0;
   }
 
-  /** The windows, minus the requests in flight. */
   get windows(): readonly WindowState[] {
-    return this.#renew().map(({ name, seconds, limit, remaining, resetAt }) => ({
-      name,
-      seconds,
-      limit,
-      remaining: Math.max(0, remaining - this.inFlight),
-      resetAt,
-    }));
+    return this.#renew(this.inFlight);
   }
 
-  get cooldown(): Cooldown | undefined {
+  get cooldown() {
     return this.#cooldown && this.#cooldown.until > monotonicNow() ? this.#cooldown : undefined;
   }
 
   /** Why nothing may be sent now. @param cost - of a new operation. Waiting requests get the upstream's own error */
   findRefusal(cost?: number): StoreError | undefined {
-    if (!this.#refused && !this.#cooldown) return undefined;
-    const now = monotonicNow();
-    if (this.#refused && this.#refused.until > now) return this.#refused.error;
-    const cooldown = this.#cooldown;
-    if (!cooldown || cooldown.until <= now) return undefined;
+    if (this.#refused && this.#refused.until > monotonicNow()) return this.#refused.error;
+    const { cooldown } = this;
+    if (!cooldown) return undefined;
     if (cost === undefined && cooldown.cause) return cooldown.cause;
-    const retryAfter = secondsUntil(cooldown.retryAt, now);
+    const retryAfter = secondsUntil(cooldown.retryAt, monotonicNow());
     if (cooldown.code === 'key_banned') return keyBanned(retryAfter);
     return this.#findExcess(cost ?? 1) ?? rateLimited(retryAfter, cost);
   }
@@ -88,8 +79,7 @@ export class KeyState {
     const full = this.windows.filter(({ remaining }) => remaining < cost);
     if (full.length === 0) return undefined;
     const now = monotonicNow();
-    const hasClosed = this.#stated.some(({ resetAt }) => resetAt <= now);
-    if (!hasClosed) {
+    if (this.#stated.every(({ resetAt }) => resetAt > now)) {
       const excess = this.#findExcess(cost);
       if (excess) return excess;
       const retryAfter = secondsUntil(Math.max(...full.map(({ resetAt }) => resetAt)), now);
@@ -115,14 +105,16 @@ export class KeyState {
     this.isAccepted ||= status < 300 || status === 404;
     const stated = this.parseLimits(answer, now);
     if (stated.length === 0) {
-      this.#stated = this.#renew();
+      this.#stated = this.#renew(0);
     } else {
       // Of two answers whose requests were in flight together, the one with the smaller number is the newer one.
       const wasInFlight = sentAt < this.#statedAt;
       this.#stated = wasInFlight ? stated.map((window) => this.#findSmaller(window)) : stated;
       this.#statedAt = now;
     }
-    if (status < 500) this.#knownUntil = this.#findEnd();
+    // Nothing is known of a window after its end, unless its length is.
+    if (status < 500)
+      this.#knownUntil = Math.min(...this.#stated.map(({ seconds, resetAt }) => (seconds ? Infinity : resetAt)));
     if (!refusal) return;
     const code = refusal.code === 'key_banned' ? 'key_banned' : 'rate_limited';
     const retryAt = now + (refusal.retryAfter ?? 0) * 1_000;
@@ -136,19 +128,14 @@ export class KeyState {
     this.#knownUntil = 0;
   }
 
-  /** Returns the windows of now: one that has closed opens anew, if its length is known. */
-  #renew(): readonly WindowState[] {
+  /** Returns the windows of now, minus `inFlight` requests. One that has closed opens anew, if its length is known. */
+  #renew(inFlight: number): readonly WindowState[] {
     const now = monotonicNow();
-    return this.#stated.flatMap((window) => {
-      const { seconds, limit, resetAt } = window;
-      if (resetAt > now) return window;
-      return seconds === null ? [] : { ...window, remaining: limit, resetAt: now + seconds * 1_000 };
+    return this.#stated.flatMap(({ name, seconds, limit, remaining, resetAt }) => {
+      if (resetAt > now) return { name, seconds, limit, remaining: Math.max(0, remaining - inFlight), resetAt };
+      if (seconds === null) return [];
+      return { name, seconds, limit, remaining: Math.max(0, limit - inFlight), resetAt: now + seconds * 1_000 };
     });
-  }
-
-  /** When a window closes of which nothing is known afterwards. */
-  #findEnd(): number {
-    return Math.min(...this.#stated.map(({ seconds, resetAt }) => (seconds === null ? resetAt : Infinity)));
   }
 
   /** Why waiting would not help. */
