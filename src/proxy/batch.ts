@@ -2,8 +2,8 @@ import type { Pet } from '../pets/pet.js';
 import { CallCancelled, type Call } from '../pets/pet-source.js';
 import { timedOut } from './wire.js';
 
-/** The animals of an answer, or the error for the client. */
-export type Result = readonly Pet[] | Error;
+/** What was read from an answer, or the error for the client. */
+export type Result = Pet | readonly Pet[] | Error;
 
 interface SharedRequest {
   readonly result: Result | undefined;

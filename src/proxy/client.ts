@@ -3,17 +3,13 @@ import { Pool } from 'undici';
 import type { ProxyConfig } from '../config.js';
 import { CallCancelled } from '../pets/pet-source.js';
 import { Batch, type Result } from './batch.js';
-import type { Breaker } from './breaker.js';
 import { MAX_RETRIES, UpstreamRequest, type Lane, type RequestTemplate, type Upstream } from './request.js';
 import { MAX_BODY_BYTES, unavailable } from './wire.js';
 
-/** Requests several paths of the upstream at once. Returns one result for each path, in order. */
-export type AskUpstream = (paths: readonly string[], template: RequestTemplate) => Promise<readonly Result[]>;
+export type UpstreamClient = ReturnType<typeof createUpstreamClient>;
 
-interface UpstreamClientOptions extends Pick<ProxyConfig, 'url' | 'connections' | 'timeoutMs'> {
-  readonly breaker: Breaker;
-  readonly observe?: Upstream['observe'];
-}
+type UpstreamClientOptions = Pick<ProxyConfig, 'url' | 'connections' | 'timeoutMs'> &
+  Pick<Upstream, 'breaker' | 'observe'>;
 
 /**
  * Creates the client of an upstream, the only place that decides whether a request may be sent now. A key uses at most
@@ -48,23 +44,22 @@ export function createUpstreamClient({ url, connections, timeoutMs, breaker, obs
   let active = 0;
   let isScheduled = false;
 
-  const ask: AskUpstream = (paths, template) => {
-    const { call, method } = template;
-    if (call.isCancelled) return Promise.reject(new CallCancelled());
-    if (paths.length === 0) return Promise.resolve([]);
-    const batch = new Batch(call, timeoutMs);
-    const { waiting } = findLane(call.key?.id);
-    for (const path of paths) {
-      const equal = method === 'GET' ? waiting.get(path)?.request : undefined;
-      const request = equal ?? new UpstreamRequest(path, template, upstream);
-      request.join(batch);
-      if (!equal) enqueue(request);
-    }
-    return batch.results;
-  };
-
   return {
-    ask,
+    /** Requests several paths of the upstream at once. Returns one result for each path, in order. */
+    ask: (paths: readonly string[], template: RequestTemplate): Promise<readonly Result[]> => {
+      const { call, method } = template;
+      if (call.isCancelled) return Promise.reject(new CallCancelled());
+      if (paths.length === 0) return Promise.resolve([]);
+      const batch = new Batch(call, timeoutMs);
+      const { waiting } = findLane(call.key?.id);
+      for (const path of paths) {
+        const equal = method === 'GET' ? waiting.get(path)?.request : undefined;
+        const request = equal ?? new UpstreamRequest(path, template, upstream);
+        request.join(batch);
+        if (!equal) enqueue(request);
+      }
+      return batch.results;
+    },
     load: () => ({ active, waiting: [...lanes.values()].reduce((sum, { waiting }) => sum + waiting.size, 0) }),
     close: () => pool.destroy(),
   };

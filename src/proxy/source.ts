@@ -5,7 +5,7 @@ import { compareInt64 } from '../pets/int64.js';
 import type { Pet, PetQuery } from '../pets/pet.js';
 import type { Call, PetSource } from '../pets/pet-source.js';
 import type { Result } from './batch.js';
-import type { AskUpstream } from './client.js';
+import type { UpstreamClient } from './client.js';
 import { formatNewPet, fromAnswer, noPaging, notUnderstood, parsePet, parsePets, type UpstreamAnswer } from './wire.js';
 
 /** Characters of the responses whose lists are kept. */
@@ -13,7 +13,7 @@ const KEPT_CHARACTERS = 16_000_000;
 const LOOKUP = '/pets/';
 
 /** Creates the source of another store's animals. It uses its /v1 REST interface with the caller's key. */
-export function createRestPetSource(ask: AskUpstream, userAgent: string): PetSource {
+export function createRestPetSource(ask: UpstreamClient['ask'], userAgent: string): PetSource {
   /** The last list of each key and path, because comparing equal bodies costs less than parsing them. */
   const lists = new LRUCache<string, { readonly body: string; readonly pets: readonly Pet[] }>({
     maxSize: KEPT_CHARACTERS,
@@ -27,19 +27,19 @@ export function createRestPetSource(ask: AskUpstream, userAgent: string): PetSou
       if (after !== undefined) path += `&after=${after}`;
       const id = `${call.key?.id} ${path}`;
       const read = (answer: UpstreamAnswer): Result => readList(answer, id, { limit, status, after });
-      return only(await ask([path], { call, method: 'GET', headers: toHeaders(call), read }));
+      return only(await ask([path], { call, method: 'GET', headers: toHeaders(call), read })) as readonly Pet[];
     },
     async findMany(ids, call) {
       const paths = ids.map((id) => LOOKUP + id);
       const results = await ask(paths, { call, method: 'GET', headers: toHeaders(call), read: readPet });
-      return new Map(ids.map((id, index) => [id, first(results[index] as Result)]));
+      return new Map(ids.map((id, index) => [id, results[index] as Pet | Error]));
     },
     async add(newPet, call, key) {
       const headers = toHeaders(call);
       headers.push('content-type', 'application/json');
       if (key) headers.push('idempotency-key', formatIdempotencyKey(key));
       const body = formatNewPet(newPet);
-      return only(await ask(['/pets'], { call, method: 'POST', headers, body, read: readPet }))[0] as Pet;
+      return only(await ask(['/pets'], { call, method: 'POST', headers, body, read: readPet })) as Pet;
     },
   };
 
@@ -70,12 +70,10 @@ export function createRestPetSource(ask: AskUpstream, userAgent: string): PetSou
   }
 }
 
-const first = (result: Result): Pet | Error => (result instanceof Error ? result : (result[0] as Pet));
-
 /** @throws the error of the only request */
-function only([result]: readonly Result[]): readonly Pet[] {
+function only([result]: readonly Result[]): Result | undefined {
   if (result instanceof Error) throw result;
-  return result as readonly Pet[];
+  return result;
 }
 
 /** Reads an animal that was added, or the one with the id in the path. */
@@ -84,5 +82,5 @@ function readPet(answer: UpstreamAnswer, path: string): Result {
   if (status < 200 || status > 299) return fromAnswer(answer);
   const pet = parsePet(body);
   const isRight = pet && (!path.startsWith(LOOKUP) || LOOKUP + pet.id === path);
-  return isRight ? [pet] : notUnderstood('not the animal asked for');
+  return isRight ? pet : notUnderstood('not the animal asked for');
 }
