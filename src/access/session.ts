@@ -72,9 +72,9 @@ export interface UpstreamKey {
   /**
    * Called for every response as soon as it arrives.
    * @param sentAt - by `monotonicNow`
-   * @param refusal - the error for the client, if the upstream refused the key or its rate
+   * @param error - for the client, if there is one
    */
-  learn(answer: UpstreamAnswerHead, sentAt: number, refusal?: StoreError): void;
+  learn(answer: UpstreamAnswerHead, sentAt: number, error?: StoreError): void;
 }
 
 export const ADDRESS_CAPACITY = 50_000;

@@ -109,10 +109,10 @@ class ProxySession implements session.Session, session.UpstreamKey {
     return this.#key.findRefusal();
   }
 
-  learn(answer: session.UpstreamAnswerHead, sentAt: number, refusal?: StoreError): void {
-    this.#key.learn(answer, sentAt, refusal);
+  learn(answer: session.UpstreamAnswerHead, sentAt: number, error?: StoreError): void {
+    this.#key.learn(answer, sentAt, error);
     // It counts for the address even if the client has disconnected.
-    if (refusal?.code === 'unauthorized')
+    if (answer.status === 401)
       this.#toKeyless()
         .requireKey()
         .catch(() => undefined);

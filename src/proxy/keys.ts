@@ -92,12 +92,12 @@ export class KeyState {
   }
 
   /** See `UpstreamKey.learn`. */
-  learn(answer: UpstreamAnswerHead, sentAt: number, refusal?: StoreError): void {
+  learn(answer: UpstreamAnswerHead, sentAt: number, error?: StoreError): void {
     const now = monotonicNow();
     const { status } = answer;
-    if (refusal?.code === 'unauthorized') {
+    if (error && status === 401) {
       // The headers of a 401 state the limits of the gateway's address, not of the key.
-      this.#refused = { until: now + REFUSED_MS, error: refusal };
+      this.#refused = { until: now + REFUSED_MS, error };
       this.isAccepted = false;
       this.#knownUntil = 0;
       return;
@@ -115,12 +115,12 @@ export class KeyState {
     // Nothing is known of a window after its end, unless its length is.
     if (status < 500)
       this.#knownUntil = Math.min(...this.#stated.map(({ seconds, resetAt }) => (seconds ? Infinity : resetAt)));
-    if (!refusal) return;
-    const code = refusal.code === 'key_banned' ? 'key_banned' : 'rate_limited';
-    const retryAt = now + (refusal.retryAfter ?? 0) * 1_000;
+    if (!error || status !== 429) return;
+    const code = error.code === 'key_banned' ? 'key_banned' : 'rate_limited';
+    const retryAt = now + (error.retryAfter ?? 0) * 1_000;
     // A request with a banned key could prolong the ban.
     const until = code === 'key_banned' ? retryAt : Math.min(retryAt, now + LONG_MS);
-    this.coolDown({ until, retryAt, code }, refusal);
+    this.coolDown({ until, retryAt, code }, error);
   }
 
   coolDown(cooldown: Cooldown, cause?: StoreError): void {

@@ -1,7 +1,7 @@
 import type { Dispatcher, Pool } from 'undici';
 import type { UpstreamKey } from '../access/session.js';
 import { monotonicNow } from '../clock.js';
-import type { StoreError } from '../errors.js';
+import { StoreError } from '../errors.js';
 import type { Call } from '../pets/pet-source.js';
 import type { Batch, Result } from './batch.js';
 import type { Breaker } from './breaker.js';
@@ -67,7 +67,6 @@ const MAX_CHUNKS = 65_536;
 const MAX_CHUNKS_KEPT = 1_024;
 /** undici's names of errors in a response. */
 const NOT_HTTP = new Set(['HTTPParserError', 'HeadersOverflowError', 'ResponseContentLengthMismatchError']);
-const NO_HEADERS: Headers = {};
 
 /** A request for which one or more calls wait. After a failure, it may be sent again. */
 export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnswer {
@@ -87,7 +86,7 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
   #isOpen = false;
   #pause: NodeJS.Timeout | undefined;
   #controller: Dispatcher.DispatchController | undefined;
-  #headers = NO_HEADERS;
+  #headers: Headers | undefined;
   #chunks: Buffer[] = [];
   #chunkCount = 0;
 
@@ -149,7 +148,7 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
   }
 
   header(name: string): string | undefined {
-    const value = this.#headers[name];
+    const value = this.#headers?.[name];
     // undici leaves the white space after a value.
     return (Array.isArray(value) ? value.join(', ') : value)?.trim();
   }
@@ -203,14 +202,14 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
     this.body = body;
     const result = template.read(this, this.path);
     this.upstream.breaker.answered();
-    this.key?.learn(this, this.#sentAt, isRefusal(status) ? (result as StoreError) : undefined);
+    this.key?.learn(this, this.#sentAt, result instanceof StoreError ? result : undefined);
     this.#end(status, result, template.method === 'GET' && status >= 502 && status <= 504);
   }
 
   #fail(failure: RequestFailure, error: Error): void {
     if (!this.#isOpen) return;
     // A refusal counts even if its body is incomplete.
-    if (isRefusal(this.status)) return this.#succeed(undefined);
+    if (this.status === 401 || this.status === 429) return this.#succeed(undefined);
     const { breaker } = this.upstream;
     if (failure === 'broken') breaker.answered();
     if (failure === 'unreachable' || failure === 'timeout') {
@@ -222,35 +221,26 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
     this.#end(failure, error, isSafe && (failure === 'unreachable' || failure === 'mismatched'));
   }
 
+  /** Sends the request again after a pause, if that may help, and the retry budget and the time allow it. */
   #end(outcome: number | RequestFailure, result: Result, mayRepeat: boolean): void {
-    this.upstream.observe?.(this.template.method, outcome, (performance.now() - this.queuedAt) / 1_000);
-    if (!mayRepeat || !this.#retryLater((result as StoreError).retryAfter)) this.finish(result);
+    const { upstream } = this;
+    upstream.observe?.(this.template.method, outcome, (performance.now() - this.queuedAt) / 1_000);
+    if (!mayRepeat || upstream.breaker.isOpen || upstream.retriesLeft < 1) return this.finish(result);
+    // Exponential backoff with full jitter, but not before the upstream wants it.
+    const backoffMs = Math.random() * Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** this.retries);
+    const pauseMs = Math.max(backoffMs, ((result as StoreError).retryAfter ?? 0) * 1_000);
+    if (performance.now() + pauseMs >= (this.#batches[0]?.endsAt ?? 0)) return this.finish(result);
+    upstream.retriesLeft -= 1;
+    this.retries += 1;
+    this.#forgetAnswer();
+    this.#pause = setTimeout(() => upstream.enqueue(this), pauseMs);
   }
 
   /** The batch keeps this request until it ends, but not the text of its answer. */
   #forgetAnswer(): void {
     this.#isOpen = false;
     this.body = undefined;
-    this.#headers = NO_HEADERS;
+    this.#headers = undefined;
     this.#chunks = [];
   }
-
-  /** Sends the request again after a pause, if the retry budget and the time allow it. */
-  #retryLater(retryAfter = 0): boolean {
-    const { upstream } = this;
-    if (upstream.breaker.isOpen || upstream.retriesLeft < 1) return false;
-    // Exponential backoff with full jitter, but not before the upstream wants it.
-    const backoffMs = Math.random() * Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** this.retries);
-    const pauseMs = Math.max(backoffMs, retryAfter * 1_000);
-    if (performance.now() + pauseMs >= (this.#batches[0]?.endsAt ?? 0)) return false;
-    upstream.retriesLeft -= 1;
-    this.retries += 1;
-    this.#forgetAnswer();
-    this.#pause = setTimeout(() => upstream.enqueue(this), pauseMs);
-    return true;
-  }
-}
-
-function isRefusal(status: number): boolean {
-  return status === 401 || status === 429;
 }
