@@ -75,7 +75,7 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
   retries = 0;
   result: Result | undefined;
   status = 0;
-  body: string | undefined;
+  body = '';
   /** Empty once there is a result: requests and batches that refer to each other would keep all earlier ones in memory. */
   #batches: Batch[] = [];
   /** Different for each attempt. */
@@ -196,7 +196,7 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
     this.#controller?.abort(error);
   }
 
-  #succeed(body: string | undefined): void {
+  #succeed(body: string): void {
     if (!this.#isOpen) return;
     const { status, template } = this;
     this.body = body;
@@ -209,7 +209,7 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
   #fail(failure: RequestFailure, error: Error): void {
     if (!this.#isOpen) return;
     // A refusal counts even if its body is incomplete.
-    if (this.status === 401 || this.status === 429) return this.#succeed(undefined);
+    if (this.status === 401 || this.status === 429) return this.#succeed('');
     const { breaker } = this.upstream;
     if (failure === 'broken') breaker.answered();
     if (failure === 'unreachable' || failure === 'timeout') {
@@ -239,7 +239,7 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
   /** The batch keeps this request until it ends, but not the text of its answer. */
   #forgetAnswer(): void {
     this.#isOpen = false;
-    this.body = undefined;
+    this.body = '';
     this.#headers = undefined;
     this.#chunks = [];
   }

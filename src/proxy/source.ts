@@ -49,12 +49,12 @@ export function createRestPetSource(ask: UpstreamClient['ask'], userAgent: strin
     if (status === 400 && after !== undefined) return noPaging(answer);
     if (status !== 200) return fromAnswer(answer);
     const known = lists.get(id);
-    if (known && known.body === body) return known.pets;
+    if (known?.body === body) return known.pets;
     // Some stores ignore these parameters.
     const pets = parsePets(body)
       ?.filter((pet) => wanted === undefined || pet.status === wanted || pet.statusError)
       .slice(0, limit);
-    if (body === undefined || !pets) return notUnderstood('no list of animals');
+    if (!pets) return notUnderstood('no list of animals');
     // A store that does not know the parameter starts its list with the lowest id.
     if (after !== undefined && pets[0] && compareInt64(pets[0].id, after) <= 0) return noPaging();
     // The pages of a walk are rarely read again.

@@ -10,17 +10,17 @@ import { PET_STATUSES, type NewPet, type Pet, type PetStatus } from '../pets/pet
 import { parseRetryAfter } from './limits.js';
 
 export interface UpstreamAnswer extends UpstreamAnswerHead {
-  /** Undefined if it cannot be read. */
-  readonly body: string | undefined;
+  /** Empty if it cannot be read. */
+  readonly body: string;
 }
 
 /** Reads an animal. @returns undefined if the interface does not allow the body */
-export function parsePet(body: string | undefined): Pet | undefined {
+export function parsePet(body: string): Pet | undefined {
   return toPet(parse(body));
 }
 
 /** Reads a list and sorts it, because the interface defines no order. Undefined as above. */
-export function parsePets(body: string | undefined): readonly Pet[] | undefined {
+export function parsePets(body: string): readonly Pet[] | undefined {
   const list = parse(body);
   const pets = Array.isArray(list) ? list.map(toPet) : [undefined];
   return pets.every((pet) => pet !== undefined) ? pets.sort((a, b) => compareInt64(a.id, b.id)) : undefined;
@@ -32,9 +32,9 @@ export function formatNewPet({ name, categoryId, status }: NewPet): string {
   return `{"name":${JSON.stringify(name)},"categoryId":${categoryId}${rest}}`;
 }
 
-function parse(body: string | undefined): unknown {
+function parse(body: string): unknown {
   try {
-    return body === undefined ? undefined : parseExactJson(body);
+    return parseExactJson(body);
   } catch {
     return undefined;
   }
@@ -46,7 +46,8 @@ function toPet(value: unknown): Pet | undefined {
   const id = toInt64(petId);
   const categoryId = toInt64(petCategoryId);
   if (id === undefined || categoryId === undefined || typeof name !== 'string') return undefined;
-  if (status === undefined || isStatus(status)) return { id, name, categoryId, status, statusError: undefined };
+  const isKnown = status === undefined || PET_STATUSES.includes(status as PetStatus);
+  if (isKnown) return { id, name, categoryId, status: status as PetStatus | undefined, statusError: undefined };
   if (typeof status !== 'string') return undefined;
   const message = 'The animal store gave the animal a status that is not known here.';
   return { id, name, categoryId, status: undefined, statusError: new StoreError('upstream_error', message) };
@@ -56,10 +57,6 @@ function toPet(value: unknown): Pet | undefined {
 function toInt64(value: unknown): Int64 | undefined {
   if (typeof value === 'number') return String(value) as Int64;
   return value instanceof JsonNumber && isInt64(value.text) ? value.text : undefined;
-}
-
-function isStatus(value: unknown): value is PetStatus {
-  return (PET_STATUSES as readonly unknown[]).includes(value);
 }
 
 export function unavailable(cause?: unknown): StoreError {
@@ -114,18 +111,17 @@ const MAX_CODINGS = 2;
 /** It ignores a byte order mark. */
 const UTF8 = new TextDecoder('utf-8', { fatal: true });
 
-/** Decodes a body, which may be encoded although nobody asked for that. @returns undefined if it is too large or invalid */
-export function readBody(chunks: readonly Buffer[], encoding = ''): string | undefined {
+/** Decodes a body, which may be encoded although nobody asked for that. Returns '' if it is too large or invalid. */
+export function readBody(chunks: readonly Buffer[], encoding = ''): string {
   const body = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
+  const codings = encoding
+    .toLowerCase()
+    .split(/[\s,]+/)
+    .filter((coding) => coding !== '' && coding !== 'identity');
   try {
-    const codings = encoding
-      .toLowerCase()
-      .split(',')
-      .map((coding) => coding.trim())
-      .filter((coding) => coding !== '' && coding !== 'identity');
-    return codings.length > MAX_CODINGS ? undefined : UTF8.decode(codings.reduceRight(decode, body));
+    return codings.length > MAX_CODINGS ? '' : UTF8.decode(codings.reduceRight(decode, body));
   } catch {
-    return undefined;
+    return '';
   }
 }
 
