@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Account, Admission, Ledger } from '../access/ledger.js';
-import { banned, findLargestCost, refused, view, type MemoryLedger } from '../access/memory-ledger.js';
+import { banned, findLargestCost, refused, view, type Count, type MemoryLedger } from '../access/memory-ledger.js';
 import { monotonicNow } from '../clock.js';
 import type { RedisClient } from './client.js';
 
@@ -47,27 +47,29 @@ export function shareLedger(
     const { counts, bannedUntil } = local.find(account);
     const sentAt = monotonicNow();
     const left = (time: number): number => Math.max(0, Math.round(time - sentAt));
-    const windows = account.windows.flatMap(({ seconds, limit }, i) => {
-      const { used = 0, own = 0, closesAt = 0 } = counts[i] ?? {};
-      return [seconds * 1_000, limit, used, own, left(closesAt - LAST_MS) && left(closesAt)];
-    });
-    const unbannedAgo = Math.round(sentAt - (account.unbannedAt ?? 0));
-    // What never fits is not charged, but a ban counts first.
-    const charge = cost > findLargestCost(account) ? 0 : cost;
-    const maxRefusals = banAfter === Infinity ? -1 : banAfter;
     const parts = ['ban', 'refused', ...account.windows.map(({ name }) => name)];
+    const call = {
+      me,
+      // What never fits is not charged, but a ban counts first.
+      cost: cost > findLargestCost(account) ? 0 : cost,
+      banAfter: banAfter === Infinity ? -1 : banAfter,
+      banMs: banSeconds * 1_000,
+      banLeft: left(bannedUntil),
+      unbannedAgo: Math.round(sentAt - (account.unbannedAt ?? 0)),
+      windows: account.windows.map(({ seconds, limit }, i) => {
+        const { used, own, closesAt } = counts[i] as Count;
+        return { length: seconds * 1_000, limit, used, own, left: left(closesAt - LAST_MS) && left(closesAt) };
+      }),
+    };
     const reply = await admit(
       parts.map((part) => `${nameOf(account.id)}:${part}`),
-      [me, charge, maxRefusals, banSeconds * 1_000, left(bannedUntil), unbannedAgo, ...windows],
+      [JSON.stringify(call)],
     );
     return reply && learn(account, cost, reply);
   }
 
-  function learn(
-    account: Account,
-    cost: number,
-    [outcome, time = 0, ban = 0, ...shared]: readonly number[],
-  ): Admission {
+  function learn(account: Account, cost: number, reply: readonly number[]): Admission {
+    const [outcome, time = 0, ban = 0, ...shared] = reply;
     const difference = time - monotonicNow();
     if (Math.abs(difference - ahead) > CLOCK_TOLERANCE_MS) ahead = difference;
     const known = local.find(account);
@@ -93,10 +95,9 @@ export function shareLedger(
  *
  * KEYS: the end of the ban; the times of refusals (a list); and for each window a hash: `used`, `closes`, and the part
  * of each process.
- * ARGV: the process; the cost; the refusals in a minute above which the account is banned, or -1; the length of a ban;
- * what is left of the ban; how long ago bans were lifted; for each window: length, limit, used, the caller's part, what
- * is left. The caller may know more than Redis, which may have lost its data, or whose clock may have stepped. It sends
- * the sum of what it admitted, so nothing is counted twice if a script has run and its reply was late.
+ * ARGV: the `call` above, with what the caller knows. That may be more than Redis, which may have lost its data, or whose
+ * clock may have stepped. The caller sends the sum of what it admitted (`own`), so nothing is counted twice if a script
+ * has run and its reply was late.
  * A number in Redis that makes no sense counts as 0.
  * Reply: 0 admitted, 1 refused, 2 banned; the time; the end of the ban; for each window: used, the caller's part, the end.
  */
@@ -108,37 +109,34 @@ end
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local me, cost, banAfter, banMs = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local call = cjson.decode(ARGV[1])
+local me, cost, banAfter, banMs = call.me, call.cost, call.banAfter, call.banMs
 
-local stored, known = count(redis.call('GET', KEYS[1])), now + math.min(tonumber(ARGV[5]), banMs)
+local stored, known = count(redis.call('GET', KEYS[1])), now + math.min(call.banLeft, banMs)
 local ban = math.min(stored, now + banMs)
 if known > now and known > ban + 2000 then ban = known end
-if ban <= now or ban - banMs < now - tonumber(ARGV[6]) then ban = 0 end
+if ban <= now or ban - banMs < now - call.unbannedAgo then ban = 0 end
 
-local windows, full = {}, false
-for i, key in ipairs(KEYS) do if i > 2 then
-  local arg = {}
-  for j = 1, 5 do arg[j] = tonumber(ARGV[5 * i - 9 + j]) end
-  local length, limit, knownUsed, knownOwn, left = unpack(arg)
+local full = false
+for i, window in ipairs(call.windows) do
+  local key, left = KEYS[i + 2], window.left
   local fields = redis.call('HMGET', key, 'used', me, 'closes')
   local used, own, closes = count(fields[1]), count(fields[2]), count(fields[3])
-  local changed = false
   if closes <= now then
     redis.call('DEL', key)
     used, own, closes = 0, 0, 0
   end
-  if left > 0 and (closes == 0 or closes - now - left > 2000) then closes, changed = now + left, true end
-  if left > 0 and (knownOwn > own or used == 0) then
-    local sum, all = knownOwn, redis.call('HGETALL', key)
+  if left > 0 and (closes == 0 or closes - now - left > 2000) then closes, window.changed = now + left, true end
+  if left > 0 and (window.own > own or used == 0) then
+    local sum, all = window.own, redis.call('HGETALL', key)
     for j = 1, #all, 2 do
       if all[j] ~= 'used' and all[j] ~= 'closes' and all[j] ~= me then sum = sum + count(all[j + 1]) end
     end
-    used, own, changed = math.max(used, knownUsed, sum), knownOwn, true
+    used, own, window.changed = math.max(used, window.used, sum), window.own, true
   end
-  closes = math.min(closes, now + length)
-  full = full or used + cost > limit
-  windows[i - 2] = {key = key, used = used, own = own, closes = closes, length = length, changed = changed}
-end end
+  window.used, window.own, window.closes = used, own, math.min(closes, now + window.length)
+  full = full or used + cost > window.limit
+end
 
 local outcome = 0
 if ban > 0 then outcome = 2
@@ -158,14 +156,14 @@ end
 if ban > 0 and ban ~= stored then redis.call('SET', KEYS[1], ban, 'PX', ban - now) end
 if ban == 0 and stored > 0 then redis.call('DEL', KEYS[1]) end
 local reply = {outcome, now, ban}
-for i, window in ipairs(windows) do
+for i, window in ipairs(call.windows) do
   if outcome == 0 and cost > 0 then
     if window.closes == 0 then window.closes = now + window.length end
     window.used, window.own, window.changed = window.used + cost, window.own + cost, true
   end
   if window.changed then
-    redis.call('HSET', window.key, 'used', window.used, me, window.own, 'closes', window.closes)
-    redis.call('PEXPIREAT', window.key, window.closes)
+    redis.call('HSET', KEYS[i + 2], 'used', window.used, me, window.own, 'closes', window.closes)
+    redis.call('PEXPIREAT', KEYS[i + 2], window.closes)
   end
   reply[3 * i + 1], reply[3 * i + 2], reply[3 * i + 3] = window.used, window.own, window.closes
 end
