@@ -93,16 +93,14 @@ export function createMetrics(knownPlans: readonly string[]) {
     watchPool: (pool: () => DatabaseConnections): void =>
       gauge('db_client_pool', 'Database connections, and statements that wait for one', pool, 'db_client_pool_state'),
     /** @returns the function that observes each request, with its HTTP status or a word that says why it has none */
-    watchUpstream(state: () => { readonly active: number; readonly waiting: number; readonly isBreakerOpen: boolean }) {
+    watchUpstream(requests: () => Record<'sent' | 'waiting', number>, isBreakerOpen: () => boolean) {
       const sent = durations(
         'http_client_request_duration_seconds',
         'Duration of requests to the upstream',
         'http_request_method http_response_status_code error_type',
       );
-      const states = () => ({ sent: state().active, waiting: state().waiting });
-      const isOpen = () => Number(state().isBreakerOpen);
-      gauge('http_client_active_requests', 'Requests to the upstream', states, 'http_request_state');
-      gauge('upstream_breaker_open', '1 while the upstream fails and gets no requests', isOpen);
+      gauge('http_client_active_requests', 'Requests to the upstream', requests, 'http_request_state');
+      gauge('upstream_breaker_open', '1 while the upstream fails and gets no requests', () => Number(isBreakerOpen()));
       return (method: string, answer: number | string, seconds: number): void => {
         // An upstream could send any status.
         const outcome = typeof answer === 'string' || answer in STATUS_CODES ? answer : OTHER;

@@ -20,7 +20,10 @@ const CHECKED_PATH = '/pets?limit=1';
 /** Opens the backend for proxy mode. */
 export function openProxyBackend(proxy: ProxyConfig, log: Log, metrics: Metrics, sharing?: Sharing): Backend {
   const { url, defaultPlan } = proxy;
-  const observe = metrics.watchUpstream(() => ({ ...client.load(), isBreakerOpen: breaker.isOpen }));
+  const observe = metrics.watchUpstream(
+    () => client.load(),
+    () => breaker.isOpen,
+  );
   const breaker = createBreaker((isOpen) =>
     log.warn(isOpen ? 'the upstream does not answer: it is not asked for now' : 'the upstream is back'),
   );

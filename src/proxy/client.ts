@@ -60,7 +60,7 @@ export function createUpstreamClient({ url, connections, timeoutMs, breaker, obs
       }
       return batch.results;
     },
-    load: () => ({ active, waiting: [...lanes.values()].reduce((sum, { waiting }) => sum + waiting.size, 0) }),
+    load: () => ({ sent: active, waiting: [...lanes.values()].reduce((sum, { waiting }) => sum + waiting.size, 0) }),
     close: () => pool.destroy(),
   };
 
