@@ -116,7 +116,8 @@ export function readBody(chunks: readonly Buffer[], encoding = ''): string {
   const body = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
   const codings = encoding
     .toLowerCase()
-    .split(/[\s,]+/)
+    .split(',')
+    .map((coding) => coding.trim())
     .filter((coding) => coding !== '' && coding !== 'identity');
   try {
     return codings.length > MAX_CODINGS ? '' : UTF8.decode(codings.reduceRight(decode, body));
