@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks';
 import type { MaybePromise } from '../access/maybe-promise.js';
-import { overloaded, toStoreError } from '../errors.js';
+import { overloaded } from '../errors.js';
 
 export interface FairQueueOptions<Result> {
   /** A request that has waited longer than this is refused, in milliseconds. */
@@ -92,16 +92,8 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
     if (waiting.length >= MAX_WAITING_OF_CALLER) throw overloaded(CLOSING);
     queue.add(caller);
     timer ??= setTimeout(startWaiting, LOOK_EVERY_MS);
-    return new Promise((resolve, reject) => {
-      const start = (): void => {
-        try {
-          resolve(run(caller, task, alreadyUsedMs));
-        } catch (error) {
-          reject(toStoreError(error));
-        }
-      };
-      waiting.push({ since: now, start, refuse: reject });
-    });
+    const start = async (): Promise<Result> => await run(caller, task, alreadyUsedMs);
+    return new Promise((resolve, refuse) => waiting.push({ since: now, start: () => resolve(start()), refuse }));
   };
 
   /** Forgets the callers that have left, and finds out how fast debts may shrink. */
@@ -172,19 +164,17 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
       const leastMs = Math.min(...Array.from(queue, ({ debtMs }) => debtMs));
       for (const caller of queue) caller.debtMs -= leastMs;
     }
-    const blocked: Caller[] = [];
-    // A caller that is added again while the loop runs gets its next turn after the others.
     for (const caller of queue) {
       const { waiting } = caller;
-      queue.delete(caller);
       while ((waiting[0]?.since ?? now) < now - lateMs) waiting.shift()?.refuse(overloaded());
-      if (waiting.length === 0) continue;
-      if (mayStart(caller)) {
-        waiting.shift()?.start();
-        queue.add(caller);
-      } else blocked.push(caller);
+      if (waiting.length > 0 && !mayStart(caller)) continue;
+      queue.delete(caller);
+      const next = waiting.shift();
+      if (!next) continue;
+      next.start();
+      // It is added at the end, so that its next turn comes after those of the others.
+      queue.add(caller);
     }
-    for (const caller of blocked) queue.add(caller);
     if (queue.size > 0) timer = setTimeout(startWaiting, LOOK_EVERY_MS);
   }
 }
