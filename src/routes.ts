@@ -27,15 +27,10 @@ export interface RoutesOptions {
  */
 const BETWEEN_REFUSALS_MS = 5;
 
-/** What the turn of a body that is still arriving ends with. */
-const CONTINUE: Reply = { status: 100, headers: {}, body: '' };
-
 /** Answers every request: route → session → body → queue → handler. A reply to an error takes the place of the rest. */
 export function createRoutes(options: RoutesOptions): (request: HttpRequest) => MaybePromise<RoutedReply> {
   const { access, cors, apis, pages, maxBodyBytes, takeTurn } = options;
-  const readBody = createBodyReader(maxBodyBytes, async (caller, usedMs) => {
-    await takeTurn(caller, () => CONTINUE, usedMs);
-  });
+  const readBody = createBodyReader(maxBodyBytes, takeTurn);
   const pace = createPacer(BETWEEN_REFUSALS_MS);
   const roots = new Intl.ListFormat('en-GB').format(apis.map(({ root }) => root));
   const hint = roots && ` The interfaces are at ${roots}.`;

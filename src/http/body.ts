@@ -3,9 +3,11 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { overloaded, StoreError, toStoreError } from '../errors.js';
 import { BODY } from '../json/exact-json.js';
+import type { FairQueue } from './fair-queue.js';
 import { shorten } from './media-type.js';
 import { createPacer } from './pacer.js';
 import { createPlaces } from './places.js';
+import type { Reply } from './reply.js';
 import type { HttpRequest } from './request.js';
 
 /** The most bytes of all bodies together that have arrived and whose requests are not answered. */
@@ -28,14 +30,17 @@ const LONG_BODIES_AT_ONCE = 8;
 /** Pieces that are shorter than this are joined, because each takes more memory than its bytes. */
 const JOINED_BYTES = 16_384;
 
+/** What the turn of a body that is still arriving ends with. */
+const CONTINUE: Reply = { status: 100, headers: {}, body: '' };
+
 /**
  * Creates the function that reads the body of a request, if it has one. It must be uncompressed JSON. Until its request
  * has been answered, a body counts towards the bytes that all bodies may have together. Beyond them, the slowest are
  * refused.
  * @param maxBytes - of one body
- * @param takeTurn - for the reading of a body in many pieces, which has taken so many milliseconds
+ * @param takeTurn - a body in many pieces takes a turn before each further read
  */
-export function createBodyReader(maxBytes: number, takeTurn: (caller: string, usedMs: number) => Promise<void>) {
+export function createBodyReader(maxBytes: number, takeTurn: FairQueue<Reply>) {
   /** Refuses a body that is arriving. The first is the one of which nothing has arrived for the longest time. */
   const arriving = new Set<(error: StoreError) => void>();
   let latest: ((error: StoreError) => void) | undefined;
@@ -47,13 +52,14 @@ export function createBodyReader(maxBytes: number, takeTurn: (caller: string, us
    * early. A body whose `Content-Length` is too large is not read at all.
    */
   return async (request: HttpRequest): Promise<void> => {
-    const { message, response } = request;
-    const { 'content-type': type, 'content-length': length, 'transfer-encoding': coding } = message.headers;
+    const { headers, httpVersion } = request.message;
+    const { 'content-type': type, 'content-length': length, 'transfer-encoding': coding, expect } = headers;
     if (type === undefined && coding === undefined && !Number(length)) return;
     requireJson(type, request.header('content-encoding'));
     if (Number(length) > maxBytes) throw tooLarge();
-    // The rest of the request has been checked, so the client may now send the body.
-    if (expectsContinue(message)) response.writeContinue();
+    // The rest of the request has been checked, so the client may now send the body. HTTP/1.0 has no informational
+    // responses: https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
+    if (httpVersion === '1.1' && expect?.toLowerCase() === '100-continue') request.response.writeContinue();
     await collect(request);
     request.startedAt = performance.now();
   };
@@ -63,8 +69,8 @@ export function createBodyReader(maxBytes: number, takeTurn: (caller: string, us
     return new Promise((resolve, reject) => {
       let pieces: Buffer[] = [];
       let bytes = 0;
-      let count = 0;
-      let charged = 0;
+      /** The pieces for which no turn was taken. */
+      let unpaid = 0;
       let resume: (() => void) | undefined;
       let leavePlace: (() => void) | undefined;
       const goOn = (): void => {
@@ -89,12 +95,10 @@ export function createBodyReader(maxBytes: number, takeTurn: (caller: string, us
         release();
         reject(error);
       };
-      /** @param pausedAt - since then, the rest of what had been read has arrived */
-      const waitForTurn = async (pausedAt: number, uncharged: number): Promise<void> => {
-        const usedMs = READ_FACTOR * (uncharged * PIECE_MS + performance.now() - pausedAt);
-        charged = count;
+      const waitForTurn = async (startedAt: number): Promise<void> => {
+        unpaid = 0;
         try {
-          await takeTurn(caller, usedMs);
+          await takeTurn(caller, () => CONTINUE, READ_FACTOR * (performance.now() - startedAt));
           goOn();
         } catch (error) {
           refuse(toStoreError(error));
@@ -104,16 +108,17 @@ export function createBodyReader(maxBytes: number, takeTurn: (caller: string, us
       message.on('data', (piece: Buffer) => {
         pieces.push(piece);
         joinShort(pieces);
-        count += 1;
+        unpaid += 1;
         bytes += piece.length;
         bytesTogether += piece.length;
         if (!resume && !leavePlace && bytes > LONG_BYTES) {
           resume = pauseReading(message.socket);
           leavePlace = takePlace(caller, goOn);
         }
-        if (!resume && count - charged > MANY_PIECES + bytes / SHORT_PIECE_BYTES) {
+        if (!resume && unpaid > MANY_PIECES + bytes / SHORT_PIECE_BYTES) {
           resume = pauseReading(message.socket);
-          process.nextTick(waitForTurn, performance.now(), count - charged);
+          // Before the next tick, the rest of what has been read arrives.
+          process.nextTick(waitForTurn, performance.now() - unpaid * PIECE_MS);
         }
         // The pieces of one read come one after the other.
         if (latest !== refuse) {
@@ -129,7 +134,7 @@ export function createBodyReader(maxBytes: number, takeTurn: (caller: string, us
       });
       message.once('end', () => {
         request.body = pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
-        request.readingMs = (count - charged) * PIECE_MS;
+        request.readingMs = unpaid * PIECE_MS;
         end();
         resolve();
       });
@@ -187,11 +192,6 @@ function requireJson(contentType: string | undefined, contentEncoding = ''): voi
     const reason = 'A compressed request body is not supported: send it without Content-Encoding.';
     throw new StoreError('unsupported_media_type', reason, { headers: { 'Accept-Encoding': 'identity' } });
   }
-}
-
-/** HTTP/1.0 has no informational responses: https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1 */
-function expectsContinue({ headers, httpVersion }: IncomingMessage): boolean {
-  return httpVersion === '1.1' && headers.expect?.toLowerCase() === '100-continue';
 }
 
 /**
