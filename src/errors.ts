@@ -24,6 +24,7 @@ export const ERRORS = {
   /** It can be parsed, but is not a GraphQL request that can be served. */
   unprocessable_request: { status: 422, graphqlCode: 'BAD_REQUEST', graphqlOnly: true },
   no_such_route: { status: 404, graphqlCode: 'BAD_REQUEST', restCode: 'not_found' },
+  request_timeout: { status: 408, graphqlCode: 'BAD_REQUEST' },
   method_not_allowed: { status: 405, graphqlCode: 'BAD_REQUEST' },
   not_acceptable: { status: 406, graphqlCode: 'BAD_REQUEST' },
   payload_too_large: { status: 413, graphqlCode: 'BAD_REQUEST' },

@@ -1,23 +1,15 @@
 import { once } from 'node:events';
 import { STATUS_CODES, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { ErrorBody } from '../errors.js';
+import { StoreError } from '../errors.js';
 import { drainBody } from './body.js';
-import { JSON_TYPE } from './reply.js';
+import { JSON_TYPE, toErrorReply } from './reply.js';
 
-const INVALID = { code: 'invalid_request', message: 'The request is not valid HTTP.', status: 400 };
+const INVALID = new StoreError('invalid_request', 'The request is not valid HTTP.');
 /** By the codes of Node. */
-const CONNECTION_ERRORS: Readonly<Record<string, ErrorBody>> = {
-  HPE_HEADER_OVERFLOW: {
-    code: 'headers_too_large',
-    message: 'The request line and headers are too large.',
-    status: 431,
-  },
-  ERR_HTTP_REQUEST_TIMEOUT: {
-    code: 'request_timeout',
-    message: 'The request took too long to arrive.',
-    status: 408,
-  },
+const REFUSALS: Readonly<Record<string, StoreError>> = {
+  HPE_HEADER_OVERFLOW: new StoreError('headers_too_large', 'The request line and headers are too large.'),
+  ERR_HTTP_REQUEST_TIMEOUT: new StoreError('request_timeout', 'The request took too long to arrive.'),
 };
 
 /** How long a refused connection stays open, so that the client can read why. */
@@ -26,15 +18,11 @@ const LINGER_MS = 1_000;
 /** A client may send further requests before it has the response (pipelining), up to this many. */
 const MAX_UNANSWERED = 20;
 
-export interface ConnectionLimits {
-  /** A client that reads nothing for this long is disconnected, up to twice as late. In milliseconds, 15,000 by default. */
-  readonly stallMs?: number;
-  /**
-   * The most bytes of bodies that may wait for clients, over all connections; 64 MiB by default. Beyond that, the client
-   * whose response has waited longest is disconnected.
-   */
-  readonly maxWaitingBytes?: number;
-}
+/**
+ * The most bytes of bodies that may wait for clients, over all connections. Beyond that, the client whose response has
+ * waited longest is disconnected.
+ */
+const MAX_WAITING_BYTES = 64 * 1_024 * 1_024;
 
 interface Connection {
   /** Those that are not complete. */
@@ -43,8 +31,11 @@ interface Connection {
   isEnding: boolean;
 }
 
-/** Limits what clients leave unread, and answers requests that are not valid HTTP. */
-export function createConnections({ stallMs = 15_000, maxWaitingBytes = 64 * 1_024 * 1_024 }: ConnectionLimits) {
+/**
+ * Limits what clients leave unread, and answers requests that are not valid HTTP.
+ * @param stallMs - a client that reads nothing for this long is disconnected, up to twice as late, in milliseconds
+ */
+export function createConnections(stallMs = 15_000) {
   const connections = new WeakMap<Duplex, Connection>();
   /** The lengths of the bodies that their sockets have not accepted completely, the oldest first. */
   const waiting = new Map<ServerResponse, number>();
@@ -85,7 +76,7 @@ export function createConnections({ stallMs = 15_000, maxWaitingBytes = 64 * 1_0
       const earlier = [...connection.responses].filter(({ req }) => req.complete);
       await Promise.all(earlier.map((response) => once(response, 'close')));
       if (code === 'ECONNRESET' || !socket.writable) socket.destroy();
-      else sendRefusal(socket, CONNECTION_ERRORS[code] ?? INVALID);
+      else sendRefusal(socket, REFUSALS[code] ?? INVALID);
     },
     /** Sends the body of a response, after its head. */
     send,
@@ -109,7 +100,7 @@ export function createConnections({ stallMs = 15_000, maxWaitingBytes = 64 * 1_0
     waiting.set(response, body.length);
     waitingBytes += body.length;
     for (const [oldest] of waiting) {
-      if (waitingBytes <= maxWaitingBytes || oldest === response) return;
+      if (waitingBytes <= MAX_WAITING_BYTES || oldest === response) return;
       forget(oldest);
       oldest.req.socket.destroy();
     }
@@ -129,11 +120,11 @@ function closeAll(responses: ReadonlySet<ServerResponse>): void {
 }
 
 /** Sends an Error body. Anything that the client still sends is discarded. */
-function sendRefusal(socket: Duplex, error: ErrorBody): void {
-  const body = JSON.stringify(error);
+function sendRefusal(socket: Duplex, error: StoreError): void {
+  const { status, body } = toErrorReply(error);
   const head =
-    `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}\r\nContent-Type: ${JSON_TYPE}\r\n` +
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: ${JSON_TYPE}\r\n` +
     `Content-Length: ${body.length}\r\nConnection: close\r\n\r\n`;
-  socket.resume().end(head + body);
+  socket.resume().end(head + String(body));
   setTimeout(() => socket.destroy(), LINGER_MS).unref();
 }

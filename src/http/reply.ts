@@ -42,15 +42,13 @@ export interface RoutedReply {
 export const JSON_TYPE = 'application/json; charset=utf-8';
 
 /** @param body - JSON text */
-export function jsonReply(status: number, body: string, headers: Record<string, string> = {}): Reply {
+export function jsonReply(status: number, body: string, headers: Reply['headers'] = {}): Reply {
   return { status, headers: { 'Content-Type': JSON_TYPE, ...headers }, body };
 }
 
 /** Returns the reply to an error with the Error body of the interface document. */
 export function toErrorReply(error: StoreError): Reply {
-  const { status, headers } = error;
-  const body = JSON.stringify(toErrorBody(error));
-  return { status, headers: { 'Content-Type': JSON_TYPE, ...headers }, body, failures: [error] };
+  return { ...jsonReply(error.status, JSON.stringify(toErrorBody(error)), error.headers), failures: [error] };
 }
 
 /**

@@ -6,12 +6,12 @@ import { CLIENT_GONE, type Metrics } from '../observability/metrics.js';
 import { describeSpan } from '../observability/span.js';
 import { createUnreadBodyWait } from './body.js';
 import { toConditional } from './conditional.js';
-import { createConnections, type ConnectionLimits } from './connections.js';
+import { createConnections } from './connections.js';
 import type { Cors } from './cors.js';
 import { addLimitHeaders, toErrorReply, type RoutedReply, type Reply } from './reply.js';
 import { HttpRequest, readAddress } from './request.js';
 
-export interface HttpServerOptions extends ConnectionLimits {
+export interface HttpServerOptions {
   readonly answer: (request: HttpRequest) => MaybePromise<RoutedReply>;
   readonly cors: Cors;
   readonly log: Log;
@@ -19,6 +19,8 @@ export interface HttpServerOptions extends ConnectionLimits {
   readonly trustProxy: boolean;
   /** True once the server is closing. Responses then ask clients to close their connections. */
   readonly isDraining: () => boolean;
+  /** For tests. A client that reads nothing for this long is disconnected, up to twice as late. In milliseconds. */
+  readonly stallMs?: number;
 }
 
 export type HttpServer = ReturnType<typeof createHttpServer>;
@@ -36,7 +38,7 @@ export function createHttpServer(options: HttpServerOptions) {
   const { answer, cors, log, metrics, trustProxy, isDraining } = options;
   const writeLogLine = createRequestLog(log);
   const logFailures = createFailureLog(log);
-  const connections = createConnections(options);
+  const connections = createConnections(options.stallMs);
   const waitAfterUnreadBody = createUnreadBodyWait();
   let held: Promise<void> | undefined;
 
