@@ -107,8 +107,6 @@ const OTHER_DOCUMENTS = { true: 'refused', report: 'reported', false: 'allowed' 
 
 export const SETTINGS: readonly string[] = Object.keys(ENVIRONMENT.shape);
 
-export type Environment = Readonly<Record<string, string | undefined>>;
-
 type Settings = z.output<typeof ENVIRONMENT>;
 
 export type Config = ReturnType<typeof loadConfig>;
@@ -128,7 +126,7 @@ export class ConfigError extends Error {
  * @param env - the variables. An empty variable counts as absent.
  * @throws ConfigError with the name of the first wrong variable, the expected value and the value it received
  */
-export function loadConfig(env: Environment) {
+export function loadConfig(env: NodeJS.ProcessEnv) {
   const present = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''));
   const { data: settings, error } = CONSISTENT.safeParse(present);
   if (error) {
@@ -140,12 +138,9 @@ export function loadConfig(env: Environment) {
     throw new ConfigError(`${nameOf(name, env)} ${message}, got ${value}`);
   }
   if (settings.UPSTREAM_URL !== undefined && settings.DATABASE_URL !== undefined) {
-    const database = nameOf('DATABASE_URL', env);
-    throw new ConfigError(
-      `UPSTREAM_URL and ${database} are both set, but animals live in one place: unset one of them`,
-    );
+    const both = `UPSTREAM_URL and ${nameOf('DATABASE_URL', env)}`;
+    throw new ConfigError(`${both} are both set, but animals live in one place: unset one of them`);
   }
-  const trustedOnly = settings.TRUSTED_DOCUMENTS_ONLY === 'true';
   const production = settings.NODE_ENV === 'production';
   return {
     host: settings.HOST,
@@ -155,7 +150,7 @@ export function loadConfig(env: Environment) {
     redisSetting: nameOf('REDIS_URL', env),
     redisTimeoutMs: settings.REDIS_TIMEOUT_MS,
     production,
-    introspection: !trustedOnly && (settings.INTROSPECTION ?? !production),
+    introspection: settings.TRUSTED_DOCUMENTS_ONLY !== 'true' && (settings.INTROSPECTION ?? !production),
     explorer: settings.EXPLORER ?? !production,
     keyPage: settings.KEY_PAGE ?? !production,
     keySelfRotation: settings.KEY_SELF_ROTATION,
@@ -189,7 +184,7 @@ export function loadConfig(env: Environment) {
 }
 
 /** The name under which an operator has set a variable: a file may hold its value. */
-function nameOf(name: string, env: Environment): string {
+function nameOf(name: string, env: NodeJS.ProcessEnv): string {
   return env[`${name}_FILE`] ? `${name}_FILE` : name;
 }
 

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseEnv } from 'node:util';
-import { ConfigError, loadConfig, SETTINGS, type Config, type Environment } from './config.js';
+import { ConfigError, loadConfig, SETTINGS, type Config } from './config.js';
 
 /**
  * Reads the settings of this process. Outside production, `.env` has those that are not set. Names that are probably
@@ -21,26 +21,22 @@ export function loadEnvironment(): Config {
 
 /** A setting, a comment or an empty line of `.env`. Only a value in quotes may have several lines. */
 const STATEMENT =
-  /[ \t]*(?:(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*=((?![ \t]*["'`])[^\n]*|[ \t]*(?:"[^"]*"|'[^']*'|`[^`]*`)[ \t]*(?:#[^\n]*)?)|#[^\n]*)?(?:\n|$)/y;
+  /[ \t]*(?:(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*=((?![ \t]*["'`])[^\n]*|[ \t]*(?:"[^"]*"|'[^']*'|`[^`]*`)[ \t]*(?:#[^\n]*)?)|#[^\n]*)?(?:\n|$)/gy;
 
-function readEnvFile(): Environment {
+function readEnvFile(): NodeJS.ProcessEnv {
   const text = readText('.env', '.env').replace(/\r\n?/g, '\n');
-  const env: Record<string, string | undefined> = {};
-  const statement = new RegExp(STATEMENT);
-  while (statement.lastIndex < text.length) {
-    const start = statement.lastIndex;
-    const [found, name, value = ''] = statement.exec(text) ?? [];
-    if (found === undefined) {
-      const line = text.slice(0, start).split('\n').length;
-      throw new ConfigError(`line ${line} of .env cannot be read: it must be NAME=value or a comment`);
-    }
+  const env = {};
+  const rest = text.replace(STATEMENT, (_, name: string | undefined, value: string) => {
     if (name !== undefined) Object.assign(env, parseEnv(`${name}=${value.trim()}\n`));
-  }
-  return env;
+    return '';
+  });
+  if (rest === '') return env;
+  const line = text.slice(0, -rest.length).split('\n').length;
+  throw new ConfigError(`line ${line} of .env cannot be read: it must be NAME=value or a comment`);
 }
 
 /** Adds the URLs that are in files, such as secrets that a container has mounted. */
-function withSecrets(env: Environment): Environment {
+function withSecrets(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const secrets: Record<string, string> = {};
   for (const name of ['DATABASE_URL', 'REDIS_URL']) {
     const file = env[`${name}_FILE`];
@@ -68,28 +64,28 @@ const COMMON = ['PORT', 'HOST', 'MCP'];
 
 /** Finds the setting that a name which is none was probably meant to be. */
 function findMeant(name: string): string | undefined {
-  if (SETTINGS.includes(name) || name.length > 40) return undefined;
+  if (SETTINGS.includes(name)) return undefined;
   const upper = name.toUpperCase();
   return SETTINGS.find((setting) => {
     if (upper === setting || COMMON.includes(setting)) return upper === setting;
     // Without its last part, such as the unit, or in a file.
     if ((setting.startsWith(`${upper}_`) && upper.includes('_')) || upper === `${setting}_FILE`) return true;
-    return Math.abs(name.length - setting.length) <= 2 && distance(upper, setting) <= 2;
+    return isSimilar(upper, setting, 2);
   });
 }
 
-/** How many characters must be added, removed or replaced: https://en.wikipedia.org/wiki/Levenshtein_distance */
-function distance(a: string, b: string): number {
-  let last = Array.from({ length: b.length + 1 }, (_, index) => index);
-  for (let i = 1; i <= a.length; i += 1) {
-    const row = [i];
-    for (let j = 1; j <= b.length; j += 1) {
-      const replaced = (last[j - 1] as number) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      row[j] = Math.min((last[j] as number) + 1, (row[j - 1] as number) + 1, replaced);
-    }
-    last = row;
-  }
-  return last[b.length] as number;
+/** Whether one text becomes the other when so many characters are added, removed or replaced. */
+function isSimilar(a: string, b: string, edits: number): boolean {
+  if (a === b) return true;
+  if (edits === 0) return false;
+  let at = 0;
+  while (a[at] === b[at]) at += 1;
+  const [afterA, afterB] = [a.slice(at + 1), b.slice(at + 1)];
+  return (
+    isSimilar(afterA, b.slice(at), edits - 1) ||
+    isSimilar(a.slice(at), afterB, edits - 1) ||
+    isSimilar(afterA, afterB, edits - 1)
+  );
 }
 
 /** Returns the keys command in the form in which this process was started: by npm, by npx or directly. */
