@@ -9,7 +9,7 @@ const ALLOWED = [
   ...['traceparent', 'tracestate', 'baggage', 'sentry-trace'],
   ...['MCP-Protocol-Version', 'Mcp-Method', 'Mcp-Name'],
 ];
-/** Apollo's clients and the versions of Sandbox send different headers: each that a preflight requests is allowed. */
+/** Apollo's clients and the versions of Sandbox send different headers. */
 const APOLLO_HEADER = /^(?:x-)?apollo(?:graphql)?-[a-z-]{1,64}$/i;
 
 const APOLLO_SANDBOX = ['https://studio.apollographql.com', 'https://sandbox.embed.apollographql.com'];

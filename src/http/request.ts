@@ -3,11 +3,11 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isIP, isIPv4, isIPv6 } from 'node:net';
 import { CLIENT_NAME_HEADER, parseClientName, redact } from '../access/api-key.js';
 import type { UpstreamKey } from '../access/session.js';
-import { StoreError } from '../errors.js';
+import { StoreError, type ErrorName } from '../errors.js';
 
 export interface ClientAddress {
   readonly address: string;
-  /** The address as it is counted: an IPv4 address, or the /64 of an IPv6 address. */
+  /** As which it is counted: an IPv4 address, or the /64 of an IPv6 address, because a client has all of these. */
   readonly network: string;
 }
 
@@ -43,11 +43,11 @@ export class HttpRequest {
   ) {
     this.caller = client.network;
     const url = toOriginForm(message.url ?? '/');
-    const mark = url.indexOf('?');
-    const path = normalizePath(mark < 0 ? url : url.slice(0, mark));
+    const end = url.includes('?') ? url.indexOf('?') : url.length;
+    const path = normalizePath(url.slice(0, end));
     this.method = message.method ?? 'GET';
     this.path = path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path;
-    this.search = mark < 0 ? '' : url.slice(mark);
+    this.search = url.slice(end);
     const sent = this.header('x-request-id');
     this.requestId = sent !== undefined && REQUEST_ID.test(sent) && this.redact(sent) === sent ? sent : randomUUID();
   }
@@ -63,8 +63,7 @@ export class HttpRequest {
   }
 
   get clientName(): string | undefined {
-    const name = this.agentName ?? this.header(CLIENT_NAME_HEADER);
-    return parseClientName(name, this.header('authorization'));
+    return parseClientName(this.agentName ?? this.header(CLIENT_NAME_HEADER), this.header('authorization'));
   }
 
   /** Whether the client disconnected before its response was complete. */
@@ -91,9 +90,8 @@ function toOriginForm(target: string): string {
 
 /** Decodes the characters that need no encoding: https://www.rfc-editor.org/rfc/rfc3986#section-6.2.2.2 */
 function normalizePath(path: string): string {
-  if (!path.includes('%')) return path;
-  return path.replace(/%[0-9a-f]{2}/gi, (encoded) => {
-    const character = String.fromCharCode(parseInt(encoded.slice(1), 16));
+  return path.replace(/%[0-7][0-9a-f]/gi, (encoded) => {
+    const character = decodeURIComponent(encoded);
     return /[\w.~-]/.test(character) ? character : encoded;
   });
 }
@@ -102,20 +100,13 @@ function normalizePath(path: string): string {
 const MAX_URL_LENGTH = 16_384;
 const MAX_HEADERS = 200;
 
-const CLOSING = { headers: { Connection: 'close' } };
-
 /** Refuses a request whose head is too long, or could mean one thing here and another to a proxy in front. */
 export function requireValidHead({ url = '', httpVersion, headers, rawHeaders }: IncomingMessage): void {
-  if (url.length > MAX_URL_LENGTH) {
-    throw new StoreError('uri_too_long', 'The URL is too long: send a GraphQL query by POST.', CLOSING);
-  }
-  if (rawHeaders.length > 2 * MAX_HEADERS) {
-    throw new StoreError('headers_too_large', `A request may have ${MAX_HEADERS} headers.`, CLOSING);
-  }
+  if (url.length > MAX_URL_LENGTH) refuse('uri_too_long', 'The URL is too long: send a GraphQL query by POST.');
+  if (rawHeaders.length > 2 * MAX_HEADERS) refuse('headers_too_large', `A request may have ${MAX_HEADERS} headers.`);
   // https://www.rfc-editor.org/rfc/rfc9112#section-3.2
-  if (httpVersion === '1.1' && headers.host === undefined) {
-    throw new StoreError('invalid_request', 'An HTTP/1.1 request needs a Host header.', CLOSING);
-  }
+  if (httpVersion === '1.1' && headers.host === undefined)
+    refuse('invalid_request', 'An HTTP/1.1 request needs a Host header.');
   // Node takes the first of several, and a proxy in front may have checked the last.
   for (const name of ['host', 'authorization']) {
     let count = 0;
@@ -123,8 +114,12 @@ export function requireValidHead({ url = '', httpVersion, headers, rawHeaders }:
       const sent = rawHeaders[index] as string;
       if (sent.length === name.length && sent.toLowerCase() === name) count += 1;
     }
-    if (count > 1) throw new StoreError('invalid_request', `A request may have one ${name} header.`, CLOSING);
+    if (count > 1) refuse('invalid_request', `A request may have one ${name} header.`);
   }
+}
+
+function refuse(code: ErrorName, message: string): never {
+  throw new StoreError(code, message, { headers: { Connection: 'close' } });
 }
 
 /**
@@ -150,12 +145,13 @@ function parseAddress(text: string): string | undefined {
   return isIP(address) === 0 ? undefined : Buffer.from(address).toString();
 }
 
-/** Returns what one client is counted by. A client has a whole /64 of IPv6 addresses. */
 function toNetwork(address: string): string {
   if (!isIPv6(address)) return address;
-  // A URL writes the groups without leading zeros, and at most one run of zeros as "::".
+  // A URL writes the groups without leading zeros, and one run of zeros as "::".
   const text = new URL(`http://[${address}]`).hostname.slice(1, -1);
-  const complete = text.replace('::', `:${'0:'.repeat(9 - text.split(':').length)}`);
-  const groups = complete.split(':').map((group) => group || '0');
-  return `${groups.slice(0, 4).join(':')}::/64`;
+  const groups = text.replace('::', `:${'0:'.repeat(9 - text.split(':').length)}`).split(':');
+  return `${groups
+    .slice(0, 4)
+    .map((group) => group || '0')
+    .join(':')}::/64`;
 }

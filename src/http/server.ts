@@ -8,7 +8,7 @@ import { createUnreadBodyWait } from './body.js';
 import { toConditional } from './conditional.js';
 import { createConnections } from './connections.js';
 import type { Cors } from './cors.js';
-import { addLimitHeaders, toErrorReply, type RoutedReply, type Reply } from './reply.js';
+import { addLimitHeaders, toErrorReply, type RoutedReply } from './reply.js';
 import { HttpRequest, readAddress } from './request.js';
 
 export interface HttpServerOptions {
@@ -52,7 +52,7 @@ export function createHttpServer(options: HttpServerOptions) {
     } catch (thrown) {
       answered = { reply: toErrorReply(toStoreError(thrown)), route: 'other' };
     }
-    const { reply, route, windows } = answered;
+    const { reply, route } = answered;
     logFailures(reply.failures, request);
     describeSpan(request.method, route, reply.logged?.operations);
     const finish = (status: number): void => {
@@ -66,7 +66,7 @@ export function createHttpServer(options: HttpServerOptions) {
       finish(CLIENT_GONE);
       return;
     }
-    send(request, toConditional(request, reply), windows);
+    send(request, answered);
     response.on('close', () => {
       // A client that has its response before its request was complete may leave.
       const isAnswered = response.writableFinished || !message.complete;
@@ -74,8 +74,9 @@ export function createHttpServer(options: HttpServerOptions) {
     });
   }
 
-  function send(request: HttpRequest, reply: Reply, windows: RoutedReply['windows']): void {
+  function send(request: HttpRequest, { reply: full, windows }: RoutedReply): void {
     const { message, response } = request;
+    const reply = toConditional(request, full);
     // Names and values alternately. Node writes such a list directly, but iterates over an object more than once.
     const headers: string[] = [];
     if (windows && reply.status !== 431) addLimitHeaders(headers, windows);
@@ -83,7 +84,9 @@ export function createHttpServer(options: HttpServerOptions) {
     const bytes = Buffer.byteLength(reply.body);
     if (reply.status !== 204 && reply.status !== 304) headers.push('Content-Length', String(bytes));
     const { complete } = message;
-    if (isDraining() || !complete || isFaultyFraming(message)) headers.push('Connection', 'close');
+    // HTTP/1.0 has no transfer codings: https://www.rfc-editor.org/rfc/rfc9112#section-6.1
+    const isFaulty = message.httpVersion === '1.0' && message.headers['transfer-encoding'] !== undefined;
+    if (isDraining() || !complete || isFaulty) headers.push('Connection', 'close');
     addHeaders(headers, cors.headers(request));
     addHeaders(headers, reply.headers);
     response.writeHead(reply.status, STATUS_TEXTS[reply.status], headers);
@@ -106,10 +109,9 @@ export function createHttpServer(options: HttpServerOptions) {
     },
     serve,
   );
-  // The body reader sends "100 Continue".
-  server.on('checkContinue', serve);
-  // A server may ignore other expectations: https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
-  server.on('checkExpectation', serve);
+  // The body reader sends "100 Continue". Other expectations may be ignored:
+  // https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
+  server.on('checkContinue', serve).on('checkExpectation', serve);
   server.maxConnections = MAX_CONNECTIONS;
   server.on('connection', (socket) => connections.open(socket));
   server.on('clientError', (error, socket) => void connections.refuse(error, socket));
@@ -119,11 +121,6 @@ export function createHttpServer(options: HttpServerOptions) {
     /** Holds the requests that arrive from now on, until a promise is fulfilled. */
     holdUntil: (promise: Promise<void>): unknown => (held = promise),
   };
-}
-
-/** HTTP/1.0 has no transfer codings: https://www.rfc-editor.org/rfc/rfc9112#section-6.1 */
-function isFaultyFraming({ httpVersion, headers }: IncomingMessage): boolean {
-  return httpVersion === '1.0' && headers['transfer-encoding'] !== undefined;
 }
 
 /** The statuses whose texts Node does not know. */
