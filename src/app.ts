@@ -54,7 +54,8 @@ export async function startApp(
   log: Log,
   { decorateDatabase, signal, keysCommand = 'animal-store-gateway keys', lostLines = () => 0 }: AppParts = {},
 ): Promise<App> {
-  const { host, metricsPort, shutdownGraceMs, trustProxy, explorer, brownouts, introspection: hasSchema } = config;
+  const { host, metricsPort, shutdownGraceMs, trustProxy, brownouts, keySelfRotation, explorer } = config;
+  const { introspection: hasSchema, mcp: hasMcp } = config;
   const metrics = createMetrics(PLANS);
   const health = createHealth();
   const cors = createCors(config.corsOrigins, config.corsHeaders);
@@ -100,37 +101,28 @@ export async function startApp(
     const graphql = await openGraphql(config, { log, metrics, backend, guardRateLimit });
     closers.push(() => graphql.close());
     const apis = [graphql.api];
-    if (ownKeys) {
-      const { keySelfRotation } = config;
-      apis.push(createRest({ ...backend, ownKeys, guardRateLimit, keySelfRotation }, brownouts));
-    }
-    if (config.mcp) apis.push(createMcp({ ...backend, cors, guardRateLimit, brownouts }));
+    if (ownKeys) apis.push(createRest({ ...backend, ownKeys, guardRateLimit, keySelfRotation }, brownouts));
+    if (hasMcp) apis.push(createMcp({ ...backend, cors, guardRateLimit, brownouts }));
 
+    const pages = [graphql.findPage, ...probes];
     const keyPage = config.keyPage && isStore;
-    const { version } = readPackage();
-    const newKeyCommand = `${keysCommand} create --plan free`;
-    const pages =
-      explorer || keyPage
-        ? createPages({
-            explorer,
-            keyPage,
-            version,
-            isStore,
-            hasSchema,
-            hasMcp: config.mcp,
-            findDevelopmentKeys,
-            newKeyCommand,
-          })
-        : undefined;
+    let tokenFragment = '';
+    if (explorer || keyPage) {
+      const newKeyCommand = `${keysCommand} create --plan free`;
+      const { version } = readPackage();
+      const parts = { explorer, keyPage, version, isStore, hasSchema, hasMcp, findDevelopmentKeys, newKeyCommand };
+      const created = createPages(parts);
+      pages.push(created.findPage);
+      ({ tokenFragment } = created);
+    }
 
     const firstStart = await backend.fill?.();
     const hasKeys = (await backend.hasKeys?.()) ?? true;
-    const findPages = [graphql.findPage, ...probes, ...(pages ? [pages.findPage] : [])];
-    answer = createRoutes({ ...routing, access: backend.access, apis, pages: findPages });
+    answer = createRoutes({ ...routing, access: backend.access, apis, pages });
     health.setReady(backend.check);
     for (const { text, end } of brownouts)
       if (end > new Date()) log.info(`${text} (BROWNOUTS): lookups by id will answer as after their removal`);
-    const explorerUrl = explorer ? `${url}/explorer${pages?.tokenFragment}` : undefined;
+    const explorerUrl = explorer ? `${url}/explorer${tokenFragment}` : undefined;
     return { url, explorerUrl, firstStart, hasKeys, close };
   } catch (error) {
     await close();
@@ -151,7 +143,7 @@ function refuseUntilOpen(): Pick<RoutesOptions, 'access' | 'apis'> {
 
 /** A request that has waited for its turn for longer is refused: its client has usually left. In milliseconds. */
 const LATE_MS = 5_000;
-/** What the event loop does for a refusal, for any other response, for each of its bytes, and for each request to the store, in ms. */
+/** What the event loop does for a refusal, another response, each of its bytes, and each request to a store, in ms. */
 const REFUSAL_MS = 0.2;
 const RESPONSE_MS = 0.03;
 const BYTE_MS = 4e-6;
