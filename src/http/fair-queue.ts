@@ -2,16 +2,18 @@ import { performance } from 'node:perf_hooks';
 import type { MaybePromise } from '../access/maybe-promise.js';
 import { overloaded } from '../errors.js';
 
+// All times are in milliseconds.
+
 export interface FairQueueOptions<Result> {
-  /** A request that has waited longer than this is refused, in milliseconds. */
+  /** A request that has waited longer than this is refused. */
   readonly lateMs: number;
-  /** Estimates what the event loop does for a result, or for an error, besides the synchronous part of the task. In ms. */
+  /** Estimates what the event loop does for a result, or for an error, besides the synchronous part of the task. */
   readonly weigh: (result: Result | undefined) => number;
 }
 
 /**
  * Runs the task of a request when it is the caller's turn, at once if nothing stands in the way.
- * @param usedMs - what the event loop has done for the request already, in milliseconds
+ * @param usedMs - what the event loop has done for the request already
  * @throws StoreError `overloaded` when the request has waited too long, or too many of its caller wait
  */
 export type FairQueue<Result> = (
@@ -23,10 +25,10 @@ export type FairQueue<Result> = (
 /** A key, or an address without a valid one. */
 interface Caller {
   running: number;
-  /** What it has used of the event loop beyond its share, in milliseconds, at `seenAt`. */
+  /** What it has used of the event loop beyond its share, at `seenAt`. */
   debtMs: number;
   seenAt: number;
-  /** What one of its requests takes, in milliseconds: a moving average. */
+  /** What one of its requests takes: a moving average. */
   averageMs: number;
   readonly waiting: { readonly since: number; readonly start: () => void; readonly refuse: (error: Error) => void }[];
 }
@@ -34,14 +36,14 @@ interface Caller {
 /** The most requests that run at once, in all and of one caller. Others wait. */
 const MAX_RUNNING = 256;
 const MAX_RUNNING_OF_CALLER = 64;
-/** The work that one caller may have in progress, in milliseconds. */
+/** The work that one caller may have in progress. */
 const MAX_RUNNING_MS = 100;
-/** What is assumed of the first request of a caller, in milliseconds. */
+/** What is assumed of the first request of a caller. */
 const FIRST_GUESS_MS = 2;
 /** The most requests of one caller that wait. A client beyond it has to connect again, which takes it longer. */
 const MAX_WAITING_OF_CALLER = 1_000;
 const CLOSING = { Connection: 'close' };
-/** How far a caller may exceed its share before it waits, and the most that it owes, in milliseconds. */
+/** How far a caller may exceed its share before it waits, and the most that it owes. */
 const BURST_MS = 5;
 const MAX_DEBT_MS = 500;
 /** Debts shrink faster or slower, within these bounds, so that the event loop is busy for this part of the time. */
@@ -49,14 +51,14 @@ const BUSY = 0.85;
 const MIN_SHARE = 0.2;
 const MAX_SHARE = 1;
 const MEASURE_EVERY_MS = 50;
-/** A caller is forgotten so long after its last request, in milliseconds. */
+/** A caller is forgotten so long after its last request. */
 const ACTIVE_MS = 500;
 /**
- * When the requests of one turn of the event loop have taken this long, the others wait for the next turn, in
- * milliseconds. Node accepts one connection a turn, so long turns would keep new clients out.
+ * When the requests of one turn of the event loop have taken this long, the others wait for the next turn. Node accepts
+ * one connection a turn, so long turns would keep new clients out.
  */
 const TURN_MS = 5;
-/** How often callers that wait are looked at while nothing else happens, in milliseconds. */
+/** How often callers that wait are looked at while nothing else happens. */
 const LOOK_EVERY_MS = 2;
 
 /**
@@ -69,7 +71,7 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
   const callers = new Map<string, Caller>();
   const queue = new Set<Caller>();
   let running = 0;
-  /** What the requests of this turn of the event loop have taken, in milliseconds. */
+  /** What the requests of this turn of the event loop have taken. */
   let turnMs = 0;
   let endOfTurn: NodeJS.Immediate | undefined;
   let timer: NodeJS.Timeout | undefined;
