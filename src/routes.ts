@@ -22,8 +22,8 @@ export interface RoutesOptions {
 }
 
 /**
- * Requests that get nothing but 429 for a while, as with a banned key, are answered one after the other by caller, with
- * this time between two, in milliseconds: repeating them leaves the event loop to others.
+ * Between two requests of a caller that gets nothing but 429 for a while, as with a banned key, in milliseconds:
+ * repeating them leaves the event loop to others.
  */
 const BETWEEN_REFUSALS_MS = 5;
 
@@ -51,7 +51,6 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
 
   async function answerPage(request: HttpRequest, page: Page): Promise<RoutedReply> {
     const { name, methods = ['GET'], isProbe, handle } = page;
-    // Others decide by probes whether the program lives, so these wait only for each other.
     const caller = isProbe ? `probes of ${request.caller}` : request.caller;
     try {
       const reply = await takeTurn(caller, () => {

@@ -24,8 +24,7 @@ export interface WindowState {
 /** `retryAfter` is in seconds. */
 export type Admission = { readonly windows: readonly WindowState[] } & (
   | { readonly outcome: 'admitted' }
-  | { readonly outcome: 'refused'; readonly retryAfter: number }
-  | { readonly outcome: 'banned'; readonly retryAfter: number }
+  | { readonly outcome: 'refused' | 'banned'; readonly retryAfter: number }
   /** The cost is higher than the limit of a window. */
   | { readonly outcome: 'too-large'; readonly limit: number }
 );

@@ -1,4 +1,4 @@
-/** What a store does for the holder of a key. A `secret` is what the request was sent with. Answers become JSON. */
+/** What a store does for the holder of a key, with the secret of the request. Answers become JSON. */
 export interface OwnKeys {
   /** @throws StoreError `unauthorized` if the secret has ended since it was looked up */
   find(secret: string): Promise<object>;

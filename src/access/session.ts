@@ -55,7 +55,7 @@ export interface UpstreamAnswerHead {
   readonly header: (name: string) => string | undefined;
 }
 
-/** A caller's key, with which the proxy source sends requests upstream. */
+/** A key with which the proxy sends requests upstream. */
 export interface UpstreamKey {
   /** Never the key itself. */
   readonly id: string;
@@ -81,7 +81,7 @@ export const ADDRESS_CAPACITY = 50_000;
 
 const ADDRESS_WINDOWS = [{ name: 'minute', seconds: 60, limit: 60 }] as const;
 
-/** The session without a valid key. It counts 401 responses by client address. */
+/** Without a valid key. It counts 401 responses by client address. */
 export class KeylessSession implements Session {
   readonly keyId = undefined;
   #windows: readonly WindowState[] | undefined;

@@ -195,9 +195,9 @@ function requireJson(contentType: string | undefined, contentEncoding = ''): voi
 }
 
 /**
- * Creates the function that waits until a request may be answered whose body has chunks that nobody has read: how many
- * there are shows only when they are discarded. Such requests of a caller are answered one after the other, so that
- * repeating them leaves the event loop to others. It returns undefined if there is no need to wait.
+ * Creates the function that waits until a request may be answered whose chunks nobody has read: how many there are shows
+ * only when they are discarded. Such requests of a caller are answered one after the other, so that repeating them leaves
+ * the event loop to others. It returns undefined if there is no need to wait.
  */
 export function createUnreadBodyWait(): (request: HttpRequest) => Promise<void> | undefined {
   const pace = createPacer(BETWEEN_UNREAD_MS);

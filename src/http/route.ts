@@ -40,7 +40,7 @@ export interface Page {
   /** For metrics and the log. */
   readonly name: string;
   readonly methods?: readonly string[];
-  /** Whether it is served out of turn, because others decide by it whether the program lives. */
+  /** Whether it waits only for other probes, because others decide by it whether the program lives. */
   readonly isProbe?: boolean;
   readonly handle: (request: HttpRequest) => MaybePromise<Reply>;
 }
