@@ -6,6 +6,7 @@ import { BODY } from '../json/exact-json.js';
 import type { FairQueue } from './fair-queue.js';
 import { shorten } from './media-type.js';
 import { createPacer } from './pacer.js';
+import { Pieces } from './pieces.js';
 import { createPlaces } from './places.js';
 import type { Reply } from './reply.js';
 import type { HttpRequest } from './request.js';
@@ -26,9 +27,6 @@ const BETWEEN_UNREAD_MS = 500;
 /** Of the bodies of one caller that are longer than this, so many are read at once. The others wait. */
 const LONG_BYTES = 32_768;
 const LONG_BODIES_AT_ONCE = 8;
-
-/** Pieces that are shorter than this are joined, because each takes more memory than its bytes. */
-const JOINED_BYTES = 16_384;
 
 /** What the turn of a body that is still arriving ends with. */
 const CONTINUE: Reply = { status: 100, headers: {}, body: '' };
@@ -67,7 +65,7 @@ export function createBodyReader(maxBytes: number, takeTurn: FairQueue<Reply>) {
   function collect(request: HttpRequest): Promise<void> {
     const { message, response, caller } = request;
     return new Promise((resolve, reject) => {
-      let pieces: Buffer[] = [];
+      let pieces: Pieces | undefined = new Pieces();
       let bytes = 0;
       /** The pieces for which no turn was taken. */
       let unpaid = 0;
@@ -83,7 +81,7 @@ export function createBodyReader(maxBytes: number, takeTurn: FairQueue<Reply>) {
         goOn();
         leavePlace?.();
         leavePlace = undefined;
-        pieces = [];
+        pieces = undefined;
       };
       const release = (): void => {
         end();
@@ -106,8 +104,7 @@ export function createBodyReader(maxBytes: number, takeTurn: FairQueue<Reply>) {
       };
       response.once('close', release);
       message.on('data', (piece: Buffer) => {
-        pieces.push(piece);
-        joinShort(pieces);
+        pieces?.add(piece);
         unpaid += 1;
         bytes += piece.length;
         bytesTogether += piece.length;
@@ -133,7 +130,7 @@ export function createBodyReader(maxBytes: number, takeTurn: FairQueue<Reply>) {
         }
       });
       message.once('end', () => {
-        request.body = pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
+        if (pieces) request.body = pieces.join();
         request.readingMs = unpaid * PIECE_MS;
         end();
         resolve();
@@ -144,16 +141,6 @@ export function createBodyReader(maxBytes: number, takeTurn: FairQueue<Reply>) {
 
   function tooLarge(): StoreError {
     return new StoreError('payload_too_large', `${BODY} is larger than ${maxBytes} bytes.`);
-  }
-}
-
-/** Joins the last two pieces while the last is not the shorter one: few remain, and each byte is copied a few times. */
-function joinShort(pieces: Buffer[]): void {
-  let last = pieces.length - 1;
-  for (; last > 0; last -= 1) {
-    const { length } = pieces[last] as Buffer;
-    if (length >= JOINED_BYTES || (pieces[last - 1] as Buffer).length > length) return;
-    pieces.push(Buffer.concat(pieces.splice(-2)));
   }
 }
 
