@@ -33,7 +33,7 @@ const PARTS: readonly Part[] = [
     name: 'rest',
     edits: [
       [/import \{ createRest \}.*\n/, ''],
-      [/if \(ownKeys\) \{[^]*?\n {4}\}/, ''],
+      [/if \(ownKeys\) .*\n/, ''],
     ],
     tests: STORE_TESTS,
   },
@@ -41,7 +41,7 @@ const PARTS: readonly Part[] = [
     name: 'mcp',
     edits: [
       [/import \{ createMcp \}.*\n/, ''],
-      [/if \(config\.mcp\) .*\n/, ''],
+      [/if \(hasMcp\) .*\n/, ''],
     ],
     tests: [...STORE_TESTS, 'test/rest/list'],
   },
@@ -49,8 +49,7 @@ const PARTS: readonly Part[] = [
     name: 'pages',
     edits: [
       [/import \{ createPages \}.*\n/, ''],
-      [/const pages =[^]*?: undefined;/, ''],
-      [/, \.\.\.\(pages \? \[pages\.findPage\] : \[\]\)/, ''],
+      [/if \(explorer \|\| keyPage\) \{[^]*?\n {4}\}/, ''],
       [/explorer \? `.*` : undefined/, 'undefined'],
     ],
     tests: [...STORE_TESTS, 'test/rest/list'],
