@@ -1,3 +1,4 @@
+/** How long a buffer for short pieces is, in bytes. */
 const MIN_ROOM = 64;
 const MAX_ROOM = 16_384;
 
