@@ -1,4 +1,4 @@
-import type { MaybePromise } from './access/maybe-promise.js';
+import { chain, type MaybePromise } from './access/maybe-promise.js';
 import type { Access, Session } from './access/session.js';
 import { StoreError, toStoreError } from './errors.js';
 import { createBodyReader } from './http/body.js';
@@ -20,6 +20,8 @@ export interface RoutesOptions {
   readonly maxBodyBytes: number;
   readonly takeTurn: FairQueue<Reply>;
 }
+
+type Task = () => MaybePromise<Reply>;
 
 /**
  * Between two requests of a caller that gets nothing but 429 for a while, as with a banned key, in milliseconds:
@@ -69,12 +71,14 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
     const route = api.findRoute(request.path);
     const name = route?.name ?? 'other';
     let session: Session | undefined;
-    let task: () => MaybePromise<Reply>;
+    let task: Task;
     try {
-      session = await openSession(request, route);
+      const opened = openSession(request, route);
+      session = opened instanceof Promise ? await opened : opened;
       request.key = session.upstreamKey;
       if (session.isKeyAccepted && session.keyId !== undefined) request.caller = session.keyId;
-      task = await prepare(request, route, session);
+      const prepared = prepare(request, route, session);
+      task = prepared instanceof Promise ? await prepared : prepared;
     } catch (thrown) {
       // A refusal takes its turn, too.
       task = () => {
@@ -83,14 +87,16 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
     }
     let reply: Reply;
     try {
-      reply = await takeTurn(request.caller, task, request.readingMs);
+      const answered = takeTurn(request.caller, task, request.readingMs);
+      reply = answered instanceof Promise ? await answered : answered;
     } catch (thrown) {
       const failure = toStoreError(thrown);
       const error = (await session?.explain?.(failure)) ?? failure;
       reply = api.toErrorReply(error, request);
     }
     session?.close?.();
-    const windows = (await session?.allowance())?.windows;
+    const allowance = session?.allowance();
+    const { windows } = (allowance instanceof Promise ? await allowance : allowance) ?? {};
     return { reply: addHeaders(reply, request, route), route: name, windows, keyId: session?.keyId };
   }
 
@@ -98,36 +104,36 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
     return { status: 204, headers: cors.preflightHeaders(request), body: '' };
   }
 
-  async function openSession(request: HttpRequest, route: Route | undefined): Promise<Session> {
-    try {
-      return await access.open(request.header('authorization'), request.client.network);
-    } catch (thrown) {
-      if (!route?.isPublic) throw thrown;
-      return access.open(undefined, request.client.network);
-    }
+  function openSession(request: HttpRequest, route: Route | undefined): MaybePromise<Session> {
+    const { network } = request.client;
+    const opened = access.open(request.header('authorization'), network);
+    return route?.isPublic && opened instanceof Promise ? opened.catch(() => access.open(undefined, network)) : opened;
   }
 
   /** Returns what is left to do when it is the request's turn. */
-  async function prepare(
-    request: HttpRequest,
-    route: Route | undefined,
-    session: Session,
-  ): Promise<() => MaybePromise<Reply>> {
+  function prepare(request: HttpRequest, route: Route | undefined, session: Session): MaybePromise<Task> {
     requireValidHead(request.message);
     if (cors.isPreflight(request)) return () => allow(request);
     if (!route) throw new StoreError('no_such_route', 'There is no such path.');
     requireMethod(request, route.methods);
     route.checkHead?.(request);
-    if (route.requiresKey(session)) {
-      try {
-        await session.requireKey();
-      } catch (thrown) {
-        if (toStoreError(thrown).status === 429) await pace(request.caller, () => request.isCancelled);
-        throw thrown;
-      }
+    const hasBody = request.method === 'POST' || request.method === 'QUERY';
+    const required = route.requiresKey(session) ? requireKey(request, session) : undefined;
+    const ready = chain(required, () => (hasBody ? readBody(request) : undefined));
+    return chain(ready, () => () => route.handle(request, session));
+  }
+
+  function requireKey(request: HttpRequest, session: Session): MaybePromise<void> {
+    const refuse = async (thrown: unknown): Promise<never> => {
+      if (toStoreError(thrown).status === 429) await pace(request.caller, () => request.isCancelled);
+      throw thrown;
+    };
+    try {
+      const required = session.requireKey();
+      return required instanceof Promise ? required.catch(refuse) : undefined;
+    } catch (thrown) {
+      return refuse(thrown);
     }
-    if (request.method === 'POST' || request.method === 'QUERY') await readBody(request);
-    return () => route.handle(request, session);
   }
 }
 

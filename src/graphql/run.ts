@@ -36,17 +36,21 @@ export async function run(
       // A refused addition has a position, too, so that correcting it does not change the keys of the others.
       if (priced.error) context.nextIdempotencyKey();
       if (priced.cost > 0) priced.error ??= failure;
-      await runTogether([priced], context);
+      const settled = runTogether([priced], context);
+      if (settled) await settled;
       failure ??= priced.failures.find(({ error }) => UNAVAILABLE.has(error.code))?.error;
     }
-  } else await runTogether(fields, context);
+  } else {
+    const settled = runTogether(fields, context);
+    if (settled) await settled;
+  }
   const refusal = findUpstreamRefusal(fields);
   if (refusal) await refuse(refusal, cost, context.session);
   return writeResponse(compiled, fields, context.call.requestId);
 }
 
-/** Resolves when all fields have settled: lookups together, the others by themselves. It is never rejected. */
-async function runTogether(fields: readonly PricedField[], context: OperationContext): Promise<void> {
+/** Returns a promise until all fields have settled: lookups together, the others by themselves. It is never rejected. */
+function runTogether(fields: readonly PricedField[], context: OperationContext): Promise<unknown> | undefined {
   const waiting: Promise<void>[] = [];
   const start = (some: readonly PricedField[], inContext: OperationContext): void => {
     for (const priced of some) {
@@ -57,8 +61,9 @@ async function runTogether(fields: readonly PricedField[], context: OperationCon
   const isLookup = ({ lookup }: PricedField): boolean => lookup !== undefined && !context.priced.isDryRun;
   const lookups = fields.filter(isLookup);
   start(lookups.length === 0 ? fields : fields.filter((priced) => !isLookup(priced)), context);
-  if (lookups.length > 0) start(lookups, { ...context, found: await lookUp(lookups, context) });
-  if (waiting.length > 0) await (waiting.length === 1 ? waiting[0] : Promise.all(waiting));
+  // The resolver of a lookup finds its animal, and does not wait.
+  if (lookups.length > 0) waiting.push(lookUp(lookups, context).then((found) => start(lookups, { ...context, found })));
+  return waiting.length > 1 ? Promise.all(waiting) : waiting[0];
 }
 
 /** Looks up the animals of fields. If that fails, it is the error of each field. */
@@ -79,7 +84,10 @@ function runField(priced: PricedField, context: OperationContext): Promise<void>
     if (priced.error) throw priced.error;
     const value = priced.field.resolve(undefined, priced.args, context);
     if (value instanceof Promise)
-      return value.then((one) => succeed(priced, one)).catch((thrown: unknown) => fail(priced, thrown));
+      return value.then(
+        (one) => succeed(priced, one),
+        (thrown: unknown) => fail(priced, thrown),
+      );
     succeed(priced, value);
   } catch (thrown) {
     fail(priced, thrown);
@@ -89,8 +97,12 @@ function runField(priced: PricedField, context: OperationContext): Promise<void>
 
 function succeed(priced: PricedField, value: unknown): void {
   const { field } = priced;
-  priced.json = field.write(value);
-  if (field.statuses.length > 0) priced.failures = findStatusErrors(field, value);
+  try {
+    priced.json = field.write(value);
+    if (field.statuses.length > 0) priced.failures = findStatusErrors(field, value);
+  } catch (thrown) {
+    fail(priced, thrown);
+  }
 }
 
 function fail(priced: PricedField, thrown: unknown): void {

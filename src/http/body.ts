@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
+import type { MaybePromise } from '../access/maybe-promise.js';
 import { overloaded, StoreError, toStoreError } from '../errors.js';
 import { BODY } from '../json/exact-json.js';
 import type { FairQueue } from './fair-queue.js';
@@ -49,7 +50,7 @@ export function createBodyReader(maxBytes: number, takeTurn: FairQueue<Reply>) {
    * @throws StoreError `unsupported_media_type`, `payload_too_large`, `overloaded`, or `bad_request` if the body ends
    * early. A body whose `Content-Length` is too large is not read at all.
    */
-  return async (request: HttpRequest): Promise<void> => {
+  return (request: HttpRequest): MaybePromise<void> => {
     const { headers, httpVersion } = request.message;
     const { 'content-type': type, 'content-length': length, 'transfer-encoding': coding, expect } = headers;
     if (type === undefined && coding === undefined && !Number(length)) return;
@@ -58,8 +59,7 @@ export function createBodyReader(maxBytes: number, takeTurn: FairQueue<Reply>) {
     // The rest of the request has been checked, so the client may now send the body. HTTP/1.0 has no informational
     // responses: https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
     if (httpVersion === '1.1' && expect?.toLowerCase() === '100-continue') request.response.writeContinue();
-    await collect(request);
-    request.startedAt = performance.now();
+    return collect(request);
   };
 
   function collect(request: HttpRequest): Promise<void> {
@@ -133,6 +133,7 @@ export function createBodyReader(maxBytes: number, takeTurn: FairQueue<Reply>) {
         if (pieces) request.body = pieces.join();
         request.readingMs = unpaid * PIECE_MS;
         end();
+        request.startedAt = performance.now();
         resolve();
       });
       message.once('error', () => reject(new StoreError('bad_request', `${BODY} ended early.`)));

@@ -65,7 +65,7 @@ const ADD_MANY = {
 export function createPostgresPetSource(database: Queryable, isBlocking = false): BulkPetSource {
   return {
     isBlocking,
-    async list({ limit, status, after }, call) {
+    list({ limit, status, after }, call) {
       requireClient(call);
       const values = [String(limit), status, after].filter((value) => value !== undefined);
       if (status === undefined) return database.query(after === undefined ? LIST : LIST_AFTER, values);

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import { chain, type MaybePromise } from '../access/maybe-promise.js';
 import { callAfter } from '../clock.js';
 import { splitHosts } from '../setting-types.js';
 import type { Database, Execute, Statement } from './database.js';
@@ -38,6 +39,8 @@ const GIVE_UP_MS = 150;
 /** A statement that fails within this time may be repeated on another host. */
 const MOVE_WITHIN_MS = 250;
 const MAX_REPEATS = 10;
+/** A connection that is not used for this long is closed, up to twice as late. */
+const IDLE_MS = 10_000;
 /** How long the pool makes do with the connections that it has, if the server has refused another. */
 const FEWER_CONNECTIONS_MS = 5_000;
 /** A migration or an export may take long. */
@@ -65,7 +68,7 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
   const urls = splitHosts(options.url.replace(/([?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/, '$1verify-full'));
   // Throws now, and not with the first statement, if a certificate that a URL names cannot be read.
   for (const url of urls) new pg.Client({ connectionString: url });
-  const hosts = createHosts(urls, closeIdle);
+  const hosts = createHosts(urls, () => void closeIdle());
 
   class Client extends pg.Client {
     /** Begins its `application_name`, so that its session can be found on the server. */
@@ -73,36 +76,52 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
     /** The names of the statements that the server keeps. */
     readonly parsed = prepare ? new Set<string>() : undefined;
 
-    constructor(config?: pg.ClientConfig) {
+    constructor() {
       const id = randomUUID();
-      super({ ...config, connectionString: prepare ? addSettings(hosts.url(), id) : hosts.url() });
+      super({
+        connectionString: prepare ? addSettings(hosts.url(), id) : hosts.url(),
+        connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+        ...(prepare && { statement_timeout: statementTimeoutMs, idle_in_transaction_session_timeout: 30_000 }),
+        keepAlive: true,
+        application_name: 'animal-store-gateway',
+      });
       this.id = id;
-      // A connection that breaks in use fails its statement. Without a listener, this event would crash the process.
-      this.on('error', ignore);
+      this.on('error', (error) => {
+        open.delete(this);
+        // A connection that breaks in use fails its statement.
+        const index = idle.indexOf(this);
+        if (index === -1) return;
+        idle.splice(index, 1);
+        onConnectionError?.(error);
+      });
     }
   }
-  type PoolClient = pg.PoolClient & Pick<Client, 'id' | 'parsed'>;
 
-  const pool = new pg.Pool({
-    Client,
-    max,
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    ...(prepare && { statement_timeout: statementTimeoutMs, idle_in_transaction_session_timeout: 30_000 }),
-    keepAlive: true,
-    application_name: 'animal-store-gateway',
-  });
-  pool.on('error', (error) => onConnectionError?.(error));
-  /** Unlike the queue of the pool, these tell a busy pool from a failure. */
+  // pg-pool takes two promises, two timers and a tick for each statement, and its queue does not tell a busy pool from a
+  // failure.
   const slots = createSlots(max);
+  const open = new Set<Client>();
+  /** Those that no statement uses. The last one is used next. */
+  const idle: Client[] = [];
+  /** The first of them, which no statement has used since they were last counted. */
+  let unused = 0;
+  const timer = setInterval(() => {
+    for (const client of idle.splice(0, unused)) void end(client);
+    unused = idle.length;
+  }, IDLE_MS).unref();
+  let isClosed = false;
   const firstSearch = hosts.search();
 
   return {
     async query<Row>(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
-      await firstSearch;
+      if (urls.length > 1) await firstSearch;
       const startedAt = performance.now();
       for (let repeats = 0; ; repeats += 1) {
+        const deadline = performance.now() + CONNECT_TIMEOUT_MS + statementTimeoutMs + GIVE_UP_MS;
         try {
-          return (await run(statement, values)) as Row[];
+          const acquired = acquire(!isSelect(statement.text));
+          const client = acquired instanceof Promise ? await acquired : acquired;
+          return (await run(client, statement, values, deadline)) as Row[];
         } catch (error) {
           if ((UNDONE.has(codeOf(error)) || isOutdated(error)) && repeats < MAX_REPEATS) {
             // At random, so that the same transactions do not meet again.
@@ -123,7 +142,7 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
         void recover(error);
         throw toUnavailable(error);
       };
-      const client = await acquire(true).catch(fail);
+      const client = await Promise.resolve(acquire(true)).catch(fail);
       const execute: Execute = (text) => client.query(text).catch(fail);
       let isDone = false;
       try {
@@ -136,19 +155,22 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
         release(client, true, !isDone);
       }
     },
-    connections: () => ({ used: slots.used(), idle: pool.idleCount, waiting: slots.waiting(), max }),
-    close: () => pool.end(),
+    connections: () => ({ used: slots.used(), idle: idle.length, waiting: slots.waiting(), max }),
+    /** A connection in use closes after its statement. */
+    async close(): Promise<void> {
+      isClosed = true;
+      clearInterval(timer);
+      await closeIdle();
+    },
   };
 
-  async function run(statement: Statement, values: readonly unknown[]): Promise<unknown[]> {
+  function run(client: Client, statement: Statement, values: readonly unknown[], deadline: number): Promise<unknown[]> {
     const { name, text, read } = statement;
-    const waitMs = statementTimeoutMs + GIVE_UP_MS;
-    const deadline = performance.now() + CONNECT_TIMEOUT_MS + waitMs;
     const isWrite = !isSelect(text);
-    const client = await acquire(isWrite);
+    const waitMs = Math.min(statementTimeoutMs + GIVE_UP_MS, deadline - performance.now());
     return new Promise((resolve, reject) => {
       let isGivenUp = false;
-      const prevent = callAfter(Math.min(waitMs, deadline - performance.now()), () => {
+      const prevent = callAfter(waitMs, () => {
         isGivenUp = true;
         reject(new Error('the statement took too long'));
         // Until then, its connection counts as used, so that the server never has many more sessions.
@@ -171,51 +193,60 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
   }
 
   /** @throws StoreError `overloaded` if no connection is free in time */
-  async function acquire(isWrite: boolean): Promise<PoolClient> {
-    await slots.take(isWrite, WAIT_TIMEOUT_MS);
+  function acquire(isWrite: boolean): MaybePromise<Client> {
+    return chain(slots.take(isWrite, WAIT_TIMEOUT_MS), () => {
+      const client = idle.pop();
+      unused = Math.min(unused, idle.length);
+      return client ?? connect(isWrite);
+    });
+  }
+
+  /** If the server has no more connections, waits for one that is open. */
+  async function connect(isWrite: boolean): Promise<Client> {
+    const client = new Client();
     try {
-      return await connect();
+      if (isClosed) throw new Error('the database is closed');
+      await client.connect();
+      open.add(client);
+      return client;
     } catch (error) {
+      void end(client);
+      const isFull = codeOf(error) === TOO_MANY_CONNECTIONS && open.size > 0;
+      if (isFull) slots.limitTo(open.size, FEWER_CONNECTIONS_MS);
       slots.free(isWrite);
+      if (isFull) return acquire(isWrite);
       throw error;
     }
   }
 
-  /** If the server has no more connections, waits for one that the pool has. */
-  async function connect(): Promise<PoolClient> {
-    try {
-      return (await pool.connect()) as PoolClient;
-    } catch (error) {
-      const count = pool.totalCount;
-      if (codeOf(error) !== TOO_MANY_CONNECTIONS || count === 0) throw error;
-      pool.options.max = count;
-      setTimeout(() => (pool.options.max = max), FEWER_CONNECTIONS_MS).unref();
-      return connect();
-    }
+  function release(client: Client, isWrite: boolean, isUnusable: boolean): void {
+    if (isUnusable || isClosed) void end(client);
+    else idle.push(client);
+    slots.free(isWrite);
   }
 
-  function release(client: PoolClient, isWrite: boolean, isUnusable: boolean): void {
-    client.release(isUnusable);
-    slots.free(isWrite);
+  function end(client: Client): Promise<void> {
+    open.delete(client);
+    return client.end().catch(ignore);
   }
 
   /**
    * Ends the session of a client on the server, also in a commit that waits for a standby, which statement_timeout does
    * not end. A pooler hides which session serves a client, but ends its statement when the client leaves.
    */
-  async function endSession({ id }: PoolClient): Promise<void> {
+  async function endSession({ id }: Client): Promise<void> {
     const text = 'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE $1';
     if (prepare) await askOnce(hosts.url(), text, [`${id}%`]).catch(ignore);
   }
 
   /** After a failure, drops connections that a firewall may have dropped too, and looks for the primary. */
   async function recover(error: unknown): Promise<void> {
-    if (isBroken(error)) closeIdle();
+    if (isBroken(error)) void closeIdle();
     if (isUnavailable(error)) await hosts.search();
   }
 
-  function closeIdle(): void {
-    for (let count = pool.idleCount; count > 0; count--) pool.connect().then((client) => client.release(true), ignore);
+  async function closeIdle(): Promise<void> {
+    await Promise.all(idle.splice(0).map(end));
   }
 }
 

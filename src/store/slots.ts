@@ -1,18 +1,20 @@
+import type { MaybePromise } from '../access/maybe-promise.js';
 import { callAfter } from '../clock.js';
 import { overloaded } from '../errors.js';
 
 /** Limits how many callers use something at once. Those that write leave a fifth of the slots to those that read. */
 export function createSlots(max: number) {
   const maxWrites = Math.max(1, max - Math.ceil(max / 5));
+  let limit = max;
   let used = 0;
   let writes = 0;
   const waiting = new Set<{ readonly isWrite: boolean; readonly start: () => void }>();
 
   return {
     /** @throws StoreError `overloaded` if no slot is free in time */
-    async take(isWrite: boolean, timeoutMs: number): Promise<void> {
+    take(isWrite: boolean, timeoutMs: number): MaybePromise<void> {
       if (occupy(isWrite)) return;
-      await new Promise<void>((resolve, reject) => {
+      return new Promise<void>((resolve, reject) => {
         const prevent = callAfter(timeoutMs, () => {
           waiting.delete(waiter);
           reject(overloaded());
@@ -29,19 +31,31 @@ export function createSlots(max: number) {
     free(isWrite: boolean): void {
       used -= 1;
       if (isWrite) writes -= 1;
-      for (const waiter of waiting) {
-        if (used >= max) break;
-        if (!occupy(waiter.isWrite)) continue;
-        waiting.delete(waiter);
-        waiter.start();
-      }
+      startWaiting();
+    },
+    /** Makes do with fewer slots for a while. */
+    limitTo(count: number, ms: number): void {
+      limit = count;
+      setTimeout(() => {
+        limit = max;
+        startWaiting();
+      }, ms).unref();
     },
     used: () => used,
     waiting: () => waiting.size,
   };
 
+  function startWaiting(): void {
+    for (const waiter of waiting) {
+      if (used >= limit) break;
+      if (!occupy(waiter.isWrite)) continue;
+      waiting.delete(waiter);
+      waiter.start();
+    }
+  }
+
   function occupy(isWrite: boolean): boolean {
-    if (used >= max || (isWrite && writes >= maxWrites)) return false;
+    if (used >= limit || (isWrite && writes >= maxWrites)) return false;
     used += 1;
     if (isWrite) writes += 1;
     return true;
