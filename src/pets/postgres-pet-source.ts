@@ -65,11 +65,11 @@ const ADD_MANY = {
 export function createPostgresPetSource(database: Queryable, isBlocking = false): BulkPetSource {
   return {
     isBlocking,
-    list({ limit, status, after }, call) {
+    async list({ limit, status, after }, call) {
       requireClient(call);
       const values = [String(limit), status, after].filter((value) => value !== undefined);
-      if (status === undefined) return database.query(after === undefined ? LIST : LIST_AFTER, values);
-      return database.query(after === undefined ? LIST_BY_STATUS : LIST_BY_STATUS_AFTER, values);
+      const [whole, later] = status === undefined ? [LIST, LIST_AFTER] : [LIST_BY_STATUS, LIST_BY_STATUS_AFTER];
+      return await database.query<Pet>(after === undefined ? whole : later, values);
     },
     async findMany(ids, call) {
       requireClient(call);
