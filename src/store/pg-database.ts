@@ -87,23 +87,22 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
       });
       this.id = id;
       this.on('error', (error) => {
-        open.delete(this);
         // A connection that breaks in use fails its statement.
         const index = idle.indexOf(this);
         if (index === -1) return;
         idle.splice(index, 1);
+        void end(this);
         onConnectionError?.(error);
       });
     }
   }
 
-  // pg-pool takes two promises, two timers and a tick for each statement, and its queue does not tell a busy pool from a
-  // failure.
+  /** Unlike the queue of pg-pool, these tell a busy pool from a failure. */
   const slots = createSlots(max);
   const open = new Set<Client>();
   /** Those that no statement uses. The last one is used next. */
   const idle: Client[] = [];
-  /** The first of them, which no statement has used since they were last counted. */
+  /** How many of them, from the first on, no statement has used since they were last counted. */
   let unused = 0;
   const timer = setInterval(() => {
     for (const client of idle.splice(0, unused)) void end(client);
