@@ -1,0 +1,161 @@
+import { randomUUID } from 'node:crypto';
+import pg from 'pg';
+import { chain, type MaybePromise } from '../access/maybe-promise.js';
+import { codeOf, TOO_MANY_CONNECTIONS } from './pg-errors.js';
+import { askOnce } from './pg-hosts.js';
+import { createSlots } from './slots.js';
+
+interface PgPoolOptions {
+  /** The most connections. */
+  readonly max: number;
+  /** The server that new connections go to. */
+  readonly url: () => string;
+  readonly prepare: boolean;
+  readonly statementTimeoutMs: number;
+  /** Called when a connection breaks that no statement uses. */
+  readonly onConnectionError: ((error: Error) => void) | undefined;
+}
+
+/** Waiting or connecting and one statement together take less than three seconds, the longest that a client waits. */
+const WAIT_TIMEOUT_MS = 1_000;
+export const CONNECT_TIMEOUT_MS = 1_250;
+/** A connection that is not used for this long is closed, up to twice as late. */
+const IDLE_MS = 10_000;
+/** How long it makes do with the connections that it has, if the server has refused another. */
+const FEWER_CONNECTIONS_MS = 5_000;
+
+/**
+ * What the statements and the parsing of their results depend on, whatever the database or the role has set. Behind a
+ * pooler this cannot be set, so statements that grant access return values that depend on none of it. The last five
+ * make plans that last, at any table size: a statement of a request reads an index in the order it needs, and a report
+ * adds up in memory what it would otherwise sort on disk.
+ */
+const SETTINGS =
+  '-c DateStyle=ISO -c IntervalStyle=postgres -c TimeZone=UTC -c bytea_output=hex -c extra_float_digits=1 ' +
+  '-c array_nulls=on -c standard_conforming_strings=on -c default_transaction_isolation=read\\ committed ' +
+  '-c idle_session_timeout=0 -c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_sort=off ' +
+  '-c jit=off -c work_mem=64MB';
+
+export type PgClient = pg.Client & {
+  /** Begins its `application_name`, so that its session can be found on the server. */
+  readonly id: string;
+  /** The names of the statements that the server keeps. Undefined if it should keep none. */
+  readonly parsed: Set<string> | undefined;
+};
+
+/** Creates a pool of connections. A statement that finds a free one takes it without a promise. */
+export function createPgPool({ max, url, prepare, statementTimeoutMs, onConnectionError }: PgPoolOptions) {
+  class Client extends pg.Client implements PgClient {
+    readonly id: string;
+    readonly parsed = prepare ? new Set<string>() : undefined;
+
+    constructor() {
+      const id = randomUUID();
+      super({
+        connectionString: prepare ? addSettings(url(), id) : url(),
+        connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+        ...(prepare && { statement_timeout: statementTimeoutMs, idle_in_transaction_session_timeout: 30_000 }),
+        keepAlive: true,
+        application_name: 'animal-store-gateway',
+      });
+      this.id = id;
+      this.on('error', (error) => {
+        // A connection that breaks in use fails its statement.
+        const index = idle.indexOf(this);
+        if (index === -1) return;
+        idle.splice(index, 1);
+        void end(this);
+        onConnectionError?.(error);
+      });
+    }
+  }
+
+  /** Unlike the queue of pg-pool, these tell a busy pool from a failure. */
+  const slots = createSlots(max);
+  const open = new Set<PgClient>();
+  /** Those that no statement uses. The last one is used next. */
+  const idle: PgClient[] = [];
+  /** How many of them, from the first on, no statement has used since they were last counted. */
+  let unused = 0;
+  const timer = setInterval(() => {
+    for (const client of idle.splice(0, unused)) void end(client);
+    unused = idle.length;
+  }, IDLE_MS).unref();
+  let isClosed = false;
+
+  return {
+    acquire,
+    release,
+    endSession,
+    closeIdle,
+    connections: () => ({ used: slots.used(), idle: idle.length, waiting: slots.waiting(), max }),
+    /** A connection in use closes after its statement. */
+    close: (): Promise<void> => {
+      isClosed = true;
+      clearInterval(timer);
+      return closeIdle();
+    },
+  };
+
+  /** @throws StoreError `overloaded` if no connection is free in time */
+  function acquire(isWrite: boolean): MaybePromise<PgClient> {
+    return chain(slots.take(isWrite, WAIT_TIMEOUT_MS), () => {
+      const client = idle.pop();
+      unused = Math.min(unused, idle.length);
+      return client ?? connect(isWrite);
+    });
+  }
+
+  /** If the server has no more connections, waits for one that is open. */
+  async function connect(isWrite: boolean): Promise<PgClient> {
+    const client = new Client();
+    try {
+      if (isClosed) throw new Error('the database is closed');
+      await client.connect();
+      open.add(client);
+      return client;
+    } catch (error) {
+      void end(client);
+      const isFull = codeOf(error) === TOO_MANY_CONNECTIONS && open.size > 0;
+      if (isFull) slots.limitTo(open.size, FEWER_CONNECTIONS_MS);
+      slots.free(isWrite);
+      if (isFull) return acquire(isWrite);
+      throw error;
+    }
+  }
+
+  function release(client: PgClient, isWrite: boolean, isUnusable: boolean): void {
+    if (isUnusable || isClosed) void end(client);
+    else idle.push(client);
+    slots.free(isWrite);
+  }
+
+  function end(client: PgClient): Promise<void> {
+    open.delete(client);
+    return client.end().catch(ignore);
+  }
+
+  /**
+   * Ends the session of a client on the server, also in a commit that waits for a standby, which statement_timeout does
+   * not end. A pooler hides which session serves a client, but ends its statement when the client leaves.
+   */
+  async function endSession({ id }: PgClient): Promise<void> {
+    const text = 'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE $1';
+    if (prepare) await askOnce(url(), text, [`${id}%`]).catch(ignore);
+  }
+
+  async function closeIdle(): Promise<void> {
+    await Promise.all(idle.splice(0).map(end));
+  }
+}
+
+/** Adds what every connection sets to a URL. PostgreSQL keeps 63 bytes of the `application_name`. */
+function addSettings(text: string, id: string): string {
+  const url = new URL(text);
+  const { searchParams } = url;
+  searchParams.set('application_name', `${id} ${searchParams.get('application_name') ?? 'animal-store-gateway'}`);
+  searchParams.set('options', `${searchParams.get('options') ?? ''} ${SETTINGS}`);
+  return url.href;
+}
+
+const ignore = (): undefined => undefined;
