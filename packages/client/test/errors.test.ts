@@ -93,7 +93,7 @@ describe('the errors of a real gateway match the catalogue', () => {
     const upstream = createServer((_, response) => response.writeHead(401).end(error)).listen(0, '127.0.0.1');
     await once(upstream, 'listening');
     const { port } = upstream.address() as AddressInfo;
-    const proxy = await startProxyBefore(`http://127.0.0.1:${port}/v1`, { UPSTREAM_TIMEOUT_MS: '500' });
+    const proxy = await startProxyBefore(`http://127.0.0.1:${port}/v1`, { UPSTREAM_TIMEOUT_MS: '5000' });
     upstream.close();
     upstream.closeAllConnections();
     try {
