@@ -54,13 +54,14 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
   return {
     async query<Row>(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
       if (urls.length > 1) await firstSearch;
+      const isWrite = !isSelect(statement.text);
       const startedAt = performance.now();
       for (let repeats = 0; ; repeats += 1) {
         const deadline = performance.now() + CONNECT_TIMEOUT_MS + statementTimeoutMs + GIVE_UP_MS;
         try {
-          const acquired = pool.acquire(!isSelect(statement.text));
+          const acquired = pool.acquire(isWrite);
           const client = acquired instanceof Promise ? await acquired : acquired;
-          return (await run(client, statement, values, deadline)) as Row[];
+          return (await run(client, isWrite, statement, values, deadline)) as Row[];
         } catch (error) {
           if ((UNDONE.has(codeOf(error)) || isOutdated(error)) && repeats < MAX_REPEATS) {
             // At random, so that the same transactions do not meet again.
@@ -100,12 +101,12 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
 
   function run(
     client: PgClient,
+    isWrite: boolean,
     statement: Statement,
     values: readonly unknown[],
     deadline: number,
   ): Promise<unknown[]> {
     const { name, text, read } = statement;
-    const isWrite = !isSelect(text);
     const waitMs = Math.min(statementTimeoutMs + GIVE_UP_MS, deadline - performance.now());
     return new Promise((resolve, reject) => {
       let isGivenUp = false;

@@ -70,7 +70,7 @@ export function createPgPool({ max, url, prepare, statementTimeoutMs, onConnecti
     }
   }
 
-  /** Unlike the queue of pg-pool, these tell a busy pool from a failure. */
+  /** A statement takes one before its connection, so that a busy pool is told from a failure. */
   const slots = createSlots(max);
   const open = new Set<PgClient>();
   /** Those that no statement uses. The last one is used next. */
