@@ -12,8 +12,6 @@ import { makePlace, type Place } from '../support/process.js';
 import { runSql } from '../support/sql.js';
 
 const DASHBOARD = new URL('../../deploy/grafana/animal-store-gateway.json', import.meta.url);
-/** Adds up all five million rows, into 168,000 sums. */
-const SLOWEST = 'keys usage, 90 days: list-usage';
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 
@@ -54,7 +52,7 @@ afterAll(async () => {
   await place.close();
 });
 
-it('answers each query within two seconds, and that of all keys over 90 days within five', async () => {
+it('answers each query within two seconds', async () => {
   /** The fastest of three runs, because other work on the machine only ever adds to the time. */
   const fastest: Record<string, number> = {};
   let slowest: Record<string, number>;
@@ -102,7 +100,7 @@ it('answers each query within two seconds, and that of all keys over 90 days wit
     }
   }
   for (const [name, taken] of Object.entries(fastest)) console.log(`| ${name} | ${taken} s |`);
-  expect(Object.entries(fastest).filter(([name, taken]) => taken >= (name === SLOWEST ? 5 : 2))).toEqual([]);
+  expect(Object.entries(fastest).filter(([, taken]) => taken >= 2)).toEqual([]);
 
   /** The queries of the dashboard, each with a short and a long range, as Grafana fills them in. */
   function listQueries() {
