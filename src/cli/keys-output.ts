@@ -17,7 +17,7 @@ function formatLastUse({ lastUsedAt, createdAt }: KeyStatus): string {
 function formatEnd({ expiresAt, revokedAt }: KeyStatus): string {
   if (revokedAt) return 'revoked';
   if (expiresAt && expiresAt <= new Date()) return 'expired';
-  return expiresAt?.toISOString().slice(0, 10) ?? 'never';
+  return expiresAt ? formatDay(expiresAt) : 'never';
 }
 
 export function toKeyRows(keys: readonly KeyStatus[]): readonly object[] {
@@ -110,4 +110,8 @@ export function formatCell(cell: Cell): string {
 /** In UTC, to the minute. */
 export function formatTime(time: Date | null, otherwise = ''): string {
   return time?.toISOString().slice(0, 16).replace('T', ' ') ?? otherwise;
+}
+
+export function formatDay(time: Date): string {
+  return time.toISOString().slice(0, 10);
 }

@@ -7,6 +7,7 @@ import type { KeyAdmin } from '../store/key-admin.js';
 import {
   describe,
   describeStatus,
+  formatDay,
   formatEvents,
   formatTable,
   formatTime,
@@ -154,6 +155,9 @@ command(
   (events) => formatEvents(events) || 'Nothing was done yet.',
 );
 
+/** To add up all requests of 100,000 keys takes more than two seconds if it goes back much further. */
+const DAYS_OF_ALL_KEYS = 31;
+
 command(
   'usage [id]',
   'adds up what keys or one key requested since a day, the highest cost first',
@@ -162,10 +166,14 @@ command(
     new Option('--deprecated', 'only what is deprecated'),
     LIMIT,
   ],
-  (admin, { id, options: { since, deprecated, limit } }) =>
-    admin.usage({ id, since: since as Date, deprecated, limit: limit as number }),
+  async (admin, { id, options: { since, deprecated, limit } }) => {
+    const earliest = formatDay(new Date(Date.now() - DAYS_OF_ALL_KEYS * 86_400_000));
+    if (!id && !deprecated && (since as Date) < new Date(earliest))
+      throw new Error(`usage of all keys goes back to ${earliest}: name a key or add --deprecated for an earlier day`);
+    return admin.usage({ id, since: since as Date, deprecated, limit: limit as number });
+  },
   (usage, { since }) => {
-    const day = formatTime(since as Date).slice(0, 10);
+    const day = formatDay(since as Date);
     if (usage.length === 0) return `No such request since ${day}. For a longer time, add --since.`;
     return `Requests since ${day}:\n${formatTable(usage)}`;
   },

@@ -64,6 +64,7 @@ export function createBodyReader(maxBytes: number, takeTurn: FairQueue<Reply>) {
 
   function collect(request: HttpRequest): Promise<void> {
     const { message, response, caller } = request;
+    const length = Number(message.headers['content-length']);
     return new Promise((resolve, reject) => {
       let pieces: Pieces | undefined = new Pieces();
       let bytes = 0;
@@ -117,8 +118,8 @@ export function createBodyReader(maxBytes: number, takeTurn: FairQueue<Reply>) {
           // Before the next tick, the rest of what has been read arrives.
           process.nextTick(waitForTurn, performance.now() - unpaid * PIECE_MS);
         }
-        // The pieces of one read come one after the other.
-        if (latest !== refuse) {
+        // The pieces of one read come one after the other. Most bodies are complete with the first.
+        if (latest !== refuse && bytes !== length) {
           arriving.delete(refuse);
           arriving.add(refuse);
           latest = refuse;

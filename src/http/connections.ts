@@ -26,7 +26,7 @@ const MAX_WAITING_BYTES = 64 * 1_024 * 1_024;
 
 interface Connection {
   /** Those that are not complete. */
-  readonly responses: Set<ServerResponse>;
+  readonly responses: ServerResponse[];
   /** Whether it serves no further requests. */
   isEnding: boolean;
 }
@@ -46,7 +46,7 @@ export function createConnections(stallMs = 15_000) {
     /** The requests whose responses are not complete. */
     inFlight: (): number => inFlight,
     open(socket: Duplex): void {
-      const connection: Connection = { responses: new Set(), isEnding: false };
+      const connection: Connection = { responses: [], isEnding: false };
       connections.set(socket, connection);
       // Before version 24, Node tells only the first of several responses that its connection has closed.
       socket.once('close', () => setImmediate(closeAll, connection.responses));
@@ -55,14 +55,14 @@ export function createConnections(stallMs = 15_000) {
     add(socket: Duplex, response: ServerResponse): boolean {
       const { responses, isEnding } = connections.get(socket) as Connection;
       if (isEnding) return false;
-      responses.add(response);
+      responses.push(response);
       inFlight += 1;
       response.once('close', () => {
-        responses.delete(response);
+        responses.splice(responses.indexOf(response), 1);
         inFlight -= 1;
         forget(response);
       });
-      if (responses.size <= MAX_UNANSWERED) return true;
+      if (responses.length <= MAX_UNANSWERED) return true;
       socket.destroy();
       return false;
     },
@@ -73,7 +73,7 @@ export function createConnections(stallMs = 15_000) {
       connection.isEnding = true;
       socket.pause();
       // Earlier requests were valid: their responses go first.
-      const earlier = [...connection.responses].filter(({ req }) => req.complete);
+      const earlier = connection.responses.filter(({ req }) => req.complete);
       await Promise.all(earlier.map((response) => once(response, 'close')));
       if (code === 'ECONNRESET' || !socket.writable) socket.destroy();
       else sendRefusal(socket, REFUSALS[code] ?? INVALID);
@@ -112,7 +112,7 @@ export function createConnections(stallMs = 15_000) {
   }
 }
 
-function closeAll(responses: ReadonlySet<ServerResponse>): void {
+function closeAll(responses: readonly ServerResponse[]): void {
   for (const response of [...responses]) {
     response.destroy();
     response.emit('close');

@@ -69,9 +69,9 @@ const LOOK_EVERY_MS = 2;
 export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Result>): FairQueue<Result> {
   /** Those that have sent a request lately, and those of them that wait. */
   const callers = new Map<string, Caller>();
-  const queue = new Set<Caller>();
+  let queue: Caller[] = [];
   let running = 0;
-  /** What the requests of this turn of the event loop have taken. */
+  /** What the requests of this turn of the event loop take: what they have used, or else what their caller's use. */
   let turnMs = 0;
   let endOfTurn: NodeJS.Immediate | undefined;
   let timer: NodeJS.Timeout | undefined;
@@ -92,7 +92,7 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
     const { waiting } = caller;
     if (waiting.length === 0 && mayStart(caller)) return run(caller, task, alreadyUsedMs);
     if (waiting.length >= MAX_WAITING_OF_CALLER) throw overloaded(CLOSING);
-    queue.add(caller);
+    if (waiting.length === 0) queue.push(caller);
     timer ??= setTimeout(startWaiting, LOOK_EVERY_MS);
     const start = async (): Promise<Result> => await run(caller, task, alreadyUsedMs);
     return new Promise((resolve, refuse) => waiting.push({ since: now, start: () => resolve(start()), refuse }));
@@ -111,7 +111,7 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
   }
 
   function pay(caller: Caller, now: number): void {
-    caller.debtMs = Math.max(0, caller.debtMs - ((now - caller.seenAt) * share) / Math.max(1, queue.size));
+    caller.debtMs = Math.max(0, caller.debtMs - ((now - caller.seenAt) * share) / Math.max(1, queue.length));
     caller.seenAt = now;
   }
 
@@ -134,7 +134,7 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
       caller.averageMs += (usedMs - caller.averageMs) / 4;
       // A caller that is alone takes nothing from others.
       if (callers.size > 1) caller.debtMs = Math.min(MAX_DEBT_MS, caller.debtMs + usedMs);
-      if (queue.size > 0) endOfTurn ??= setImmediate(endTurn);
+      if (queue.length > 0) endOfTurn ??= setImmediate(endTurn);
     };
     let result: MaybePromise<Result> | undefined;
     try {
@@ -142,7 +142,8 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
       return result;
     } finally {
       usedMs = performance.now() - startedAt;
-      turnMs += alreadyUsedMs + usedMs;
+      // What it does after it has waited may still fall into this turn.
+      turnMs += Math.max(alreadyUsedMs + usedMs, caller.averageMs);
       if (result instanceof Promise) result.then(finish, () => finish());
       else finish(result);
     }
@@ -151,7 +152,7 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
   function endTurn(): void {
     endOfTurn = undefined;
     turnMs = 0;
-    if (queue.size > 0) startWaiting();
+    if (queue.length > 0) startWaiting();
   }
 
   /** Starts one request of each caller in turn, until none may start, and refuses those that have waited too long. */
@@ -162,21 +163,22 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
     measure(now);
     for (const caller of queue) pay(caller, now);
     // While all wait because of their debts, the one that owes least goes on.
-    if (running === 0 && queue.size === callers.size) {
+    if (running === 0 && queue.length === callers.size) {
       const leastMs = Math.min(...Array.from(queue, ({ debtMs }) => debtMs));
       for (const caller of queue) caller.debtMs -= leastMs;
     }
+    const left: Caller[] = [];
     for (const caller of queue) {
       const { waiting } = caller;
       while ((waiting[0]?.since ?? now) < now - lateMs) waiting.shift()?.refuse(overloaded());
-      if (waiting.length > 0 && !mayStart(caller)) continue;
-      queue.delete(caller);
-      const next = waiting.shift();
-      if (!next) continue;
-      next.start();
-      // It is added at the end, so that its next turn comes after those of the others.
-      queue.add(caller);
+      if (waiting.length === 0) continue;
+      if (mayStart(caller)) {
+        waiting.shift()?.start();
+        // Its next turn comes after those of the others.
+        queue.push(caller);
+      } else left.push(caller);
     }
-    if (queue.size > 0) timer = setTimeout(startWaiting, LOOK_EVERY_MS);
+    queue = left;
+    if (queue.length > 0) timer = setTimeout(startWaiting, LOOK_EVERY_MS);
   }
 }

@@ -9,7 +9,7 @@ import type { HttpRequest } from '../http/request.js';
 export type Log = Pick<Logger, 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'child'>;
 
 /** Lines are written together, because each write wakes another thread. */
-const WAIT_MS = 100;
+const WAIT_MS = 25;
 /** The most characters that wait while standard output is written slowly. */
 const MAX_WAITING = 8 * 1_024 * 1_024;
 

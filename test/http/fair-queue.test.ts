@@ -70,6 +70,21 @@ describe('the fair queue', () => {
     expect(performance.now() - startedAt).toBeLessThan(1_500);
   });
 
+  it('begins no more in one turn of the event loop than fits into it, also if the work comes later', async () => {
+    const run = createFairQueue<number>({ lateMs: 10_000, weigh: (ms = 0) => ms });
+    let started = 0;
+    const task = async (): Promise<number> => {
+      started += 1;
+      await Promise.resolve();
+      return 2;
+    };
+    const asked = Array.from({ length: 20 }, () => Promise.resolve(run('key', task)));
+    // Each is expected to take two milliseconds, and a turn has five.
+    expect(started).toBe(3);
+    await Promise.all(asked);
+    expect(started).toBe(20);
+  });
+
   it('bounds the requests of one caller that run, and refuses those that wait too long', async () => {
     const run = createQueue(100);
     let release = (): void => undefined;
