@@ -320,10 +320,8 @@ it('keys usage is of today, or of the days since a date', async () => {
     const dayBefore = (days: number) => new Date(Date.now() - days * 86_400_000).toISOString().slice(0, 10);
     expect(await costOf('--since', dayBefore(31))).toBe(1111);
     const { code, stderr } = await place.keys(['usage', '--since', dayBefore(32)], env);
-    expect([code, linesOf(stderr)]).toEqual([
-      1,
-      [`keys: usage of all keys goes back to ${dayBefore(31)}: name a key or add --deprecated for an earlier day`],
-    ]);
+    const reason = `goes back to ${dayBefore(31)}: name a key or add --deprecated for an earlier day`;
+    expect([code, stderr]).toEqual([1, expect.stringContaining(reason)]);
     expect(await costOf('--deprecated', '--since', '2020-01-01')).toBeNaN();
   } finally {
     await place.close();
