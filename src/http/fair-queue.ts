@@ -71,7 +71,7 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
   const callers = new Map<string, Caller>();
   let queue: Caller[] = [];
   let running = 0;
-  /** What the requests of this turn of the event loop take: what they have used, or else what their caller's use. */
+  /** What the requests of this turn of the event loop have taken, each at least the average of its caller. */
   let turnMs = 0;
   let endOfTurn: NodeJS.Immediate | undefined;
   let timer: NodeJS.Timeout | undefined;

@@ -68,7 +68,7 @@ interface AgentRequest {
   readonly server: OneAnswer;
 }
 
-/** One for all requests, because creating one takes memory for longer than the request: `bench/README.md`. */
+/** One for all requests, because each that is created stays in memory long after its request: `bench/README.md`. */
 const handler = createMcpHandler(({ requestInfo }) => (requestInfo as unknown as AgentRequest).server, {
   keepAliveMs: 0,
 });

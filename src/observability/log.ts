@@ -8,7 +8,7 @@ import type { HttpRequest } from '../http/request.js';
 
 export type Log = Pick<Logger, 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'child'>;
 
-/** Lines are written together, because each write wakes another thread. */
+/** Lines are written together, because each write wakes another thread. Longer waits cost memory: `bench/README.md`. */
 const WAIT_MS = 25;
 /** The most characters that wait while standard output is written slowly. */
 const MAX_WAITING = 8 * 1_024 * 1_024;
