@@ -92,7 +92,7 @@ export function createConnections(stallMs = 15_000) {
 
   function send(response: ServerResponse, body: string | Uint8Array, encoding: BufferEncoding): void {
     response.end(body, encoding);
-    if (response.writableFinished) return;
+    if (response.writableLength === 0) return;
     // Node restarts this timeout when the socket has accepted some bytes in the meantime.
     response.setTimeout(stallMs);
     // When a response has finished, Node sets the timeout of an idle connection, unless another response follows.
