@@ -17,6 +17,20 @@ const removeFonts: Plugin = {
   },
 };
 
+/** Adds what the heads of all pages have in common. */
+const completeHead: Plugin = {
+  name: 'complete-head',
+  transformIndexHtml: (html) =>
+    html.replace(
+      '<head>',
+      `<head>
+    <meta charset="utf-8" />
+    <meta name="viewport" content="width=device-width, initial-scale=1" />
+    <meta name="color-scheme" content="light dark" />
+    <link rel="icon" href="data:," />`,
+    ),
+};
+
 /** Makes a page of the README and of each file in `docs/`. Documents are trusted: they come with the program. */
 const renderDocuments: Plugin = {
   name: 'render-documents',
@@ -112,5 +126,5 @@ export default defineConfig({
   base: './',
   // Dialogs use it to write a style element into the page, which the page's policy forbids.
   resolve: { alias: { 'react-style-singleton': toPath('pages/explorer/no-style-elements.ts') } },
-  plugins: [removeFonts, renderDocuments, writeCollection],
+  plugins: [completeHead, removeFonts, renderDocuments, writeCollection],
 });

@@ -31,76 +31,76 @@ function isHeaderName(text: string): boolean {
   return /^[\w!#$%&'*+.^`|~-]+$/.test(text);
 }
 
-const ENVIRONMENT = z.object({
-  PORT: integer(0, 65_535).default(4_000),
-  HOST: text.default('127.0.0.1'),
-  DATABASE_URL: databaseUrl.optional(),
-  DATABASE_URL_FILE: z.string().optional(),
-  DATA_DIR: text.default('.data'),
-  UPSTREAM_URL: z
-    .string()
-    .refine(isUpstreamUrl, 'must be a URL such as https://host/v1, without user, query and fragment')
-    .optional(),
-  DATABASE_POOL: integer(1, 1_000).default(10),
-  DATABASE_PREPARE: flag.default(true),
-  REDIS_URL: z
-    .string()
-    .refine(
-      (text) => parseRedisUrl(text) !== undefined,
-      'must be a URL such as redis://user:password@host:6379/0, redis+sentinel://host:26379,host:26379/name or ' +
-        'redis+cluster://host:6379,host:6379, or with rediss for TLS',
-    )
-    .optional(),
-  REDIS_URL_FILE: z.string().optional(),
-  REDIS_TIMEOUT_MS: integer(1, 60_000).default(250),
-  NODE_ENV: oneOf(['development', 'production', 'test']).optional(),
-  INTROSPECTION: flag.optional(),
-  EXPLORER: flag.optional(),
-  KEY_PAGE: flag.optional(),
-  KEY_SELF_ROTATION: flag.default(false),
-  MCP: flag.default(true),
-  CORS_ORIGINS: list(isOrigin, 'origins such as https://app.example.com').optional(),
-  CORS_HEADERS: list(isHeaderName, 'names of headers such as X-Trace-Id').default([]),
-  TRUST_PROXY: flag.default(false),
-  TRUSTED_DOCUMENTS: z.string().optional(),
-  TRUSTED_DOCUMENTS_ONLY: oneOf(['true', 'false', 'report']).default('false'),
-  METRICS_PORT: integer(0, 65_535).optional(),
-  LOG_LEVEL: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
-  BAN_AFTER: integer(0, 1_000_000).default(100),
-  BAN_SECONDS: integer(1, 31_536_000).default(300),
-  MAX_ROOT_FIELDS: integer(1, 1_000_000).default(100),
-  MAX_BATCH: integer(1, 1_000_000).default(20),
-  // All arriving bodies together have as much.
-  MAX_BODY_BYTES: integer(1, 67_108_864).default(1_048_576),
-  MAX_RESPONSE_BYTES: integer(1_000, 1_073_741_824).default(8_388_608),
-  UPSTREAM_TIMEOUT_MS: integer(1, 600_000).default(5_000),
-  UPSTREAM_CONNECTIONS: integer(1, 10_000).default(64),
-  BROWNOUTS: list(
-    (entry) => parseBrownout(entry) !== undefined,
-    'starts and durations such as 2030-11-05T09:00Z/PT15M',
-  ).default([]),
-  DEFAULT_PLAN: oneOf(['free', 'pro', 'business']).optional(),
-  MIGRATE: flag.default(true),
-  START_TIMEOUT_MS: integer(0, 3_600_000).default(60_000),
-  SHUTDOWN_GRACE_MS: integer(0, 3_600_000).default(10_000),
-  SAMPLE_DATA: flag.default(true),
-  KEY_LOG_DAYS: integer(1, 36_500).optional(),
-  KEYS_ACTOR: text
-    .refine(
-      (text) => text.length <= 100 && !UNPRINTABLE.test(text),
-      'must be at most 100 characters, without control characters and line breaks',
-    )
-    .optional(),
-});
-
-/** Also checks the settings that depend on others. */
-const CONSISTENT = ENVIRONMENT.refine(({ PORT, METRICS_PORT }) => METRICS_PORT !== PORT || PORT === 0, {
-  path: ['METRICS_PORT'],
-  error: 'must be another port than PORT',
-}).refine(({ TRUSTED_DOCUMENTS, TRUSTED_DOCUMENTS_ONLY }) => TRUSTED_DOCUMENTS || TRUSTED_DOCUMENTS_ONLY === 'false', {
-  path: ['TRUSTED_DOCUMENTS_ONLY'],
-  error: 'must be false unless TRUSTED_DOCUMENTS names a manifest',
-});
+const ENVIRONMENT = z
+  .object({
+    PORT: integer(0, 65_535).default(4_000),
+    HOST: text.default('127.0.0.1'),
+    DATABASE_URL: databaseUrl.optional(),
+    DATABASE_URL_FILE: z.string().optional(),
+    DATA_DIR: text.default('.data'),
+    UPSTREAM_URL: z
+      .string()
+      .refine(isUpstreamUrl, 'must be a URL such as https://host/v1, without user, query and fragment')
+      .optional(),
+    DATABASE_POOL: integer(1, 1_000).default(10),
+    DATABASE_PREPARE: flag.default(true),
+    REDIS_URL: z
+      .string()
+      .refine(
+        (text) => parseRedisUrl(text) !== undefined,
+        'must be a URL such as redis://user:password@host:6379/0, redis+sentinel://host:26379,host:26379/name or ' +
+          'redis+cluster://host:6379,host:6379, or with rediss for TLS',
+      )
+      .optional(),
+    REDIS_URL_FILE: z.string().optional(),
+    REDIS_TIMEOUT_MS: integer(1, 60_000).default(250),
+    NODE_ENV: oneOf(['development', 'production', 'test']).optional(),
+    INTROSPECTION: flag.optional(),
+    EXPLORER: flag.optional(),
+    KEY_PAGE: flag.optional(),
+    KEY_SELF_ROTATION: flag.default(false),
+    MCP: flag.default(true),
+    CORS_ORIGINS: list(isOrigin, 'origins such as https://app.example.com').optional(),
+    CORS_HEADERS: list(isHeaderName, 'names of headers such as X-Trace-Id').default([]),
+    TRUST_PROXY: flag.default(false),
+    TRUSTED_DOCUMENTS: z.string().optional(),
+    TRUSTED_DOCUMENTS_ONLY: oneOf(['true', 'false', 'report']).default('false'),
+    METRICS_PORT: integer(0, 65_535).optional(),
+    LOG_LEVEL: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
+    BAN_AFTER: integer(0, 1_000_000).default(100),
+    BAN_SECONDS: integer(1, 31_536_000).default(300),
+    MAX_ROOT_FIELDS: integer(1, 1_000_000).default(100),
+    MAX_BATCH: integer(1, 1_000_000).default(20),
+    // All arriving bodies together have as much.
+    MAX_BODY_BYTES: integer(1, 67_108_864).default(1_048_576),
+    MAX_RESPONSE_BYTES: integer(1_000, 1_073_741_824).default(8_388_608),
+    UPSTREAM_TIMEOUT_MS: integer(1, 600_000).default(5_000),
+    UPSTREAM_CONNECTIONS: integer(1, 10_000).default(64),
+    BROWNOUTS: list(
+      (entry) => parseBrownout(entry) !== undefined,
+      'starts and durations such as 2030-11-05T09:00Z/PT15M',
+    ).default([]),
+    DEFAULT_PLAN: oneOf(['free', 'pro', 'business']).optional(),
+    MIGRATE: flag.default(true),
+    START_TIMEOUT_MS: integer(0, 3_600_000).default(60_000),
+    SHUTDOWN_GRACE_MS: integer(0, 3_600_000).default(10_000),
+    SAMPLE_DATA: flag.default(true),
+    KEY_LOG_DAYS: integer(1, 36_500).optional(),
+    KEYS_ACTOR: text
+      .refine(
+        (text) => text.length <= 100 && !UNPRINTABLE.test(text),
+        'must be at most 100 characters, without control characters and line breaks',
+      )
+      .optional(),
+  })
+  .refine(({ PORT, METRICS_PORT }) => METRICS_PORT !== PORT || PORT === 0, {
+    path: ['METRICS_PORT'],
+    error: 'must be another port than PORT',
+  })
+  .refine(({ TRUSTED_DOCUMENTS, TRUSTED_DOCUMENTS_ONLY }) => TRUSTED_DOCUMENTS || TRUSTED_DOCUMENTS_ONLY === 'false', {
+    path: ['TRUSTED_DOCUMENTS_ONLY'],
+    error: 'must be false unless TRUSTED_DOCUMENTS names a manifest',
+  });
 
 /** What happens to documents that are not trusted, by TRUSTED_DOCUMENTS_ONLY. */
 const OTHER_DOCUMENTS = { true: 'refused', report: 'reported', false: 'allowed' } as const;
@@ -128,7 +128,7 @@ export class ConfigError extends Error {
  */
 export function loadConfig(env: NodeJS.ProcessEnv) {
   const present = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''));
-  const { data: settings, error } = CONSISTENT.safeParse(present);
+  const { data: settings, error } = ENVIRONMENT.safeParse(present);
   if (error) {
     const { path, message } = error.issues[0] as z.core.$ZodIssue;
     const name = String(path[0]);

@@ -1,14 +1,14 @@
+import type { LimitWindow } from '../../packages/client/src/limits.js';
 import { formatSeconds, secondsUntil } from '../seconds.js';
 import { useNow } from './now.js';
-import type { WindowState } from './server.js';
 
 /** A closed window is full again. It opens with the next request. */
-export function leftOf({ limit, remaining, resetAt }: Omit<WindowState, 'name'>, now: number): number {
+export function leftOf({ limit, remaining, resetAt }: Omit<LimitWindow, 'name'>, now: number): number {
   return resetAt <= now ? limit : remaining;
 }
 
 /** Shows how many requests the key has left in each window of the last response. */
-export function Budget({ windows }: { readonly windows: readonly WindowState[] }) {
+export function Budget({ windows }: { readonly windows: readonly LimitWindow[] }) {
   const now = useNow(windows.length > 0);
   return (
     <p className="budget">

@@ -1,8 +1,9 @@
 import { useEditorContext, useSchemaStore } from '@graphiql/react';
 import { getOperationAST, getVariableValues, OperationTypeNode, parse, validate, type GraphQLSchema } from 'graphql';
 import { useEffect, useState } from 'react';
+import type { LimitWindow } from '../../packages/client/src/limits.js';
 import { leftOf } from './budget.js';
-import { send, type Operation, type WindowState } from './server.js';
+import { send, type Operation } from './server.js';
 
 /** The server prices sixty operations a minute. */
 const TYPING_MS = 1_000;
@@ -10,7 +11,7 @@ const TYPING_MS = 1_000;
 export interface PriceProps {
   readonly apiKey: string;
   /** What the key has left. Empty if it is not known to be valid. */
-  readonly windows: readonly WindowState[];
+  readonly windows: readonly LimitWindow[];
 }
 
 /** Shows what the query in the editor would cost, while the user types. */

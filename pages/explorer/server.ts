@@ -1,32 +1,11 @@
+import { updateWindows } from '../../packages/client/src/limits.js';
 import type { DevelopmentKeys } from '../key-memory.js';
 
-/** What a key has left in one window. */
-export interface WindowState {
-  /** Such as `minute`. */
-  readonly name: string;
-  readonly limit: number;
-  readonly remaining: number;
-  /** Milliseconds since the epoch. */
-  readonly resetAt: number;
-}
-
 /** A deprecated field that an operation used: one entry of `extensions.deprecations`. */
-export interface Deprecation {
+interface Deprecation {
   readonly coordinate: string;
   readonly reason: string;
   readonly sunset?: string;
-}
-
-/** The parts of a response that the explorer shows beside the result. */
-export interface Answer {
-  readonly status: number;
-  /** The key's windows, the shorter first. Empty if the response does not state them. */
-  readonly windows: readonly WindowState[];
-  /** The first error, if the whole operation failed. */
-  readonly refusal?: { readonly code: string; readonly message: string; readonly retryAfter?: number } | undefined;
-  readonly deprecations: readonly Deprecation[];
-  /** Milliseconds since the epoch. */
-  readonly at: number;
 }
 
 /** The parts of a response that the explorer reads. */
@@ -45,6 +24,8 @@ export interface Operation {
   readonly variables?: unknown;
 }
 
+export type Answer = Awaited<ReturnType<typeof send>>['answer'];
+
 /** Why there is no response of the server, for the user. */
 export class SendError extends Error {}
 
@@ -57,11 +38,7 @@ const toUrl = (path: string): URL => new URL(path, document.baseURI);
  * @param headers - additional headers. An `Authorization` header among them replaces the key.
  * @throws SendError
  */
-export async function send(
-  operation: Operation,
-  key: string,
-  headers: Readonly<Record<string, string>> = {},
-): Promise<{ readonly result: GraphqlResult; readonly answer: Answer }> {
+export async function send(operation: Operation, key: string, headers: Readonly<Record<string, string>> = {}) {
   const sent = orExplain('A header, perhaps the key, has a character that headers cannot carry.', () =>
     toHeaders(key, headers),
   );
@@ -74,15 +51,17 @@ export async function send(
     `The response, with status ${response.status}, is not JSON. It may come from a proxy.`,
     () => JSON.parse(text) as GraphqlResult,
   );
-  const at = Date.now();
-  const { message = '', extensions = {} } = result.errors?.[0] ?? {};
-  const answer: Answer = {
+  const error = result.errors?.[0];
+  /** What the explorer shows beside the result. */
+  const answer = {
     status: response.status,
-    // Without a valid key, the headers count for the client's address.
-    windows: response.status === 401 ? [] : parseWindows(response.headers, at),
-    refusal: response.ok ? undefined : { code: '', ...extensions, message },
+    // The shorter first. Without a valid key, the headers count for the client's address.
+    windows: response.status === 401 ? [] : updateWindows([], response.headers),
+    /** The first error, if the whole operation failed. */
+    refusal: response.ok ? undefined : { code: '', ...error?.extensions, message: error?.message ?? '' },
     deprecations: result.extensions?.deprecations ?? [],
-    at,
+    /** Milliseconds since the epoch. */
+    at: Date.now(),
   };
   return { result, answer };
 }
@@ -104,16 +83,6 @@ function toHeaders(key: string, others: Readonly<Record<string, string>>): Heade
   if (key !== '') headers.set('Authorization', `Bearer ${key}`);
   for (const [name, value] of Object.entries(others)) headers.set(name, value);
   return headers;
-}
-
-/** Reads `RateLimit-Policy` and `RateLimit` as this server writes them: with the same windows in the same order. */
-function parseWindows(headers: Headers, at: number): WindowState[] {
-  const policies = headers.get('RateLimit-Policy')?.matchAll(/"([^"]{1,100})";q=(\d+)/g) ?? [];
-  const states = [...(headers.get('RateLimit')?.matchAll(/;r=(\d+);t=(\d+)/g) ?? [])];
-  return Array.from(policies, ([, name = '', limit], index) => {
-    const [, remaining, seconds] = states[index] ?? [];
-    return { name, limit: Number(limit), remaining: Number(remaining), resetAt: at + Number(seconds) * 1_000 };
-  });
 }
 
 /**

@@ -1,4 +1,3 @@
-import { performance } from 'node:perf_hooks';
 import type { MaybePromise } from '../access/maybe-promise.js';
 import { overloaded } from '../errors.js';
 

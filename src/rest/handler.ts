@@ -79,7 +79,7 @@ export function createRest(
     const refusal = findLookupRefusal(brownouts);
     if (refusal !== undefined) throw new StoreError('no_such_route', `There is no such path. ${refusal}`);
     parseQuery(noQuery, search);
-    const { petId: id } = parseInput(lookupPath, { petId: decodePath(LOOKUP_PATH.exec(path)?.[1] ?? '') });
+    const { petId: id } = parseInput(lookupPath, { petId: LOOKUP_PATH.exec(path)?.[1] });
     return async (call) => {
       const found = await source.findMany([id], call);
       return jsonReply(200, formatPet(pickPet(found, id)));
@@ -196,14 +196,6 @@ export function createRest(
 
 function secretOf(request: HttpRequest): string {
   return parseBearer(request.header('authorization')) as string;
-}
-
-function decodePath(segment: string): string {
-  try {
-    return decodeURIComponent(segment);
-  } catch {
-    throw new StoreError('invalid_request', 'The path is not validly percent-encoded.');
-  }
 }
 
 /**
