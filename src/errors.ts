@@ -68,9 +68,6 @@ interface StoreErrorDetails {
   readonly cause?: unknown;
 }
 
-/** https://v8.dev/docs/stack-trace-api */
-const V8_ERROR = Error as { stackTraceLimit?: number };
-
 /** The error of a request. Its message is safe to send. `RequestErrors` in graphql/ refuses a document with several. */
 export class StoreError extends Error {
   override readonly name = 'StoreError';
@@ -81,11 +78,11 @@ export class StoreError extends Error {
     readonly details: StoreErrorDetails = {},
   ) {
     // A stack takes most of the time of an error, a batch may have two thousand, and nobody looks at it.
-    const { stackTraceLimit } = V8_ERROR;
-    V8_ERROR.stackTraceLimit = 0;
+    const { stackTraceLimit } = Error;
+    Error.stackTraceLimit = 0;
     // What a message quotes may be cut in the middle of a character.
     super(message.toWellFormed(), { cause: details.cause });
-    V8_ERROR.stackTraceLimit = stackTraceLimit;
+    Error.stackTraceLimit = stackTraceLimit;
   }
 
   get status(): number {
@@ -98,38 +95,19 @@ export class StoreError extends Error {
     return restCode;
   }
 
-  get graphqlCode(): string {
-    return ERRORS[this.code].graphqlCode;
-  }
-
   get retryAfter(): number | undefined {
     return this.details.retryAfter;
-  }
-
-  get cost(): number | undefined {
-    return this.details.cost;
   }
 
   get headers(): Readonly<Record<string, string>> {
     const { headers = {}, retryAfter } = this.details;
     return retryAfter === undefined ? headers : { ...headers, 'Retry-After': String(retryAfter) };
   }
-
-  /** True if GraphQL sends this error without an Error body. */
-  get isGraphqlOnly(): boolean {
-    const { body, graphqlOnly = 'graphqlOnly' in ERRORS[this.code] } = this.details;
-    return graphqlOnly && !body;
-  }
 }
 
 /** Returns the Error body that REST sends. */
 export function toErrorBody({ restCode, message, status, details }: StoreError): ErrorBody {
   return details.body ?? { code: restCode, message, status };
-}
-
-/** Returns the same refusal with the cost of the operation. */
-export function withCost({ code, message, details }: StoreError, cost: number): StoreError {
-  return new StoreError(code, message, { ...details, cost });
 }
 
 export function overloaded(headers?: Record<string, string>): StoreError {

@@ -57,20 +57,21 @@ export async function openDocuments({ path, others = 'allowed', count, check, lo
   }
 
   return {
-    isTrusted: (text: string): boolean => trusted.size > 0 && trusted.has(text),
     /**
      * Finds the text of the document that a request sends, or names by `documentId` or Apollo's hash.
-     * @param answer - receives the name of a document that is not trusted
+     * @param answer - receives whether the document is trusted, and the name of one that is not
      * @throws RequestErrors `PERSISTED_QUERY_NOT_FOUND`, StoreError `document_not_trusted`, `bad_request`
      */
-    find(request: OperationRequest, http: HttpRequest, answer: Pick<ExecutedOperation, 'untrusted'>): string {
+    find(request: OperationRequest, http: HttpRequest, answer: Partial<ExecutedOperation>): string {
       const { query, documentId, persistedQuery } = request;
       const id = documentId ?? (persistedQuery?.version === 1 ? persistedQuery.sha256Hash : undefined);
       const named = id === undefined ? undefined : manifest.get(withoutPrefix(id));
-      if (named !== undefined && (query ?? named) === named) return named;
+      const text = query ?? named;
+      answer.isTrusted = text !== undefined && (text === named || trusted.has(text));
+      if (named !== undefined && text === named) return named;
       // Without its text, a document that is not in the manifest cannot run.
       const mayRun = documentId === undefined || (query !== undefined && named === undefined);
-      if (!mayRun || (others !== 'allowed' && (query === undefined || !trusted.has(query)))) {
+      if (!mayRun || (others !== 'allowed' && !answer.isTrusted)) {
         const outcome = mayRun && others === 'reported' ? 'reported' : 'refused';
         count(outcome);
         const names = [request.operationName, id ?? `sha256:${hash('sha256', query ?? '')}`];
@@ -109,9 +110,13 @@ export async function openDocuments({ path, others = 'allowed', count, check, lo
     const content = await readFile(file, 'utf8').catch((error: unknown) => {
       throw broken(`cannot be read (${(error as Error).message})`);
     });
-    const entries = parseManifest(content);
-    if (!entries)
+    let entries: z.output<typeof MANIFEST>;
+    try {
+      // Some editors write a byte order mark.
+      entries = MANIFEST.parse(JSON.parse(content.replace(/^\ufeff/, '')));
+    } catch {
       throw broken('is neither a JSON object of hashes and documents nor a persisted-query manifest of Apollo');
+    }
     const next = new Map<string, string>();
     for (const [id, text] of entries) {
       await check(text).catch((error: unknown) => {
@@ -134,7 +139,7 @@ export async function openDocuments({ path, others = 'allowed', count, check, lo
 
 /** The prefix of https://github.com/graphql/graphql-over-http/pull/264 is optional here. */
 function withoutPrefix(id: string): string {
-  return id.startsWith('sha256:') ? id.slice('sha256:'.length) : id;
+  return id.replace(/^sha256:/, '');
 }
 
 function notTrusted({ query, documentId }: OperationRequest, name = ''): StoreError {
@@ -157,12 +162,3 @@ const MANIFEST = z.union([
     .transform(({ operations }) => operations.map(({ id, body }) => [id, body] as const)),
   z.record(z.string(), z.string()).transform((texts) => Object.entries(texts)),
 ]);
-
-function parseManifest(content: string): readonly (readonly [id: string, text: string])[] | undefined {
-  try {
-    // Some editors write a byte order mark.
-    return MANIFEST.parse(JSON.parse(content.replace(/^\ufeff/, '')));
-  } catch {
-    return undefined;
-  }
-}

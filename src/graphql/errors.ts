@@ -1,5 +1,5 @@
 import type { GraphQLFormattedError, SourceLocation } from 'graphql';
-import { StoreError, toErrorBody } from '../errors.js';
+import { ERRORS, StoreError, toErrorBody } from '../errors.js';
 
 /** Refuses an operation because of its document or its variables, with one error for each mistake. */
 export class RequestErrors extends Error {
@@ -78,13 +78,8 @@ export function toInputError(message: string, locations: readonly SourceLocation
 
 /** Formats an error without a place in the document. */
 export function formatStoreError(error: StoreError): GraphQLFormattedError {
-  return {
-    message: error.message,
-    extensions: {
-      code: error.graphqlCode,
-      ...(!error.isGraphqlOnly && { error: toErrorBody(error) }),
-      ...(error.retryAfter !== undefined && { retryAfter: error.retryAfter }),
-      ...(error.cost !== undefined && { cost: error.cost }),
-    },
-  };
+  const { code, message, details } = error;
+  const { body, graphqlOnly = 'graphqlOnly' in ERRORS[code], retryAfter, cost } = details;
+  const errorBody = body || !graphqlOnly ? toErrorBody(error) : undefined;
+  return { message, extensions: { code: ERRORS[code].graphqlCode, error: errorBody, retryAfter, cost } };
 }

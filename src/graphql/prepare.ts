@@ -34,8 +34,6 @@ interface KnownDocument {
   readonly fields: number;
 }
 
-type Valid = Omit<Prepared, 'isTrusted'>;
-
 /** The bounds of the cache: documents, and the characters and compiled fields that all and each of them keep. */
 const MAX_DOCUMENTS = 2_000;
 const MAX_SIZE = 500_000;
@@ -77,7 +75,7 @@ export function createPrepare(
     if (operation) {
       const variables = toVariables(operation, request, http);
       const compiled = operation.variants.get(toVariant(operation, variables));
-      if (compiled) return finish(query, request, { operation, compiled, variables });
+      if (compiled) return finish(request, { operation, compiled, variables });
     }
     return budget(http.caller, query, () => prepareNew(query, request, http));
   }
@@ -102,12 +100,12 @@ export function createPrepare(
     const known = cache.peek(query) ?? found;
     const size = VARIANT_FIELDS + compiled.size + variant.length / FIELD_CHARACTERS;
     cache.set(query, { ...known, fields: known.fields + Math.ceil(size) });
-    return finish(query, request, { operation, compiled, variables });
+    return finish(request, { operation, compiled, variables });
   }
 
-  function finish(query: string, request: OperationRequest, { operation, compiled, variables }: Valid): Prepared {
+  function finish(request: OperationRequest, prepared: Prepared): Prepared {
     documents.keep(request);
-    return { operation, compiled, variables, isTrusted: documents.isTrusted(query) };
+    return prepared;
   }
 
   function toOperation(document: DocumentNode, name: string): Operation {

@@ -14,7 +14,7 @@ const MAX_KEYS = 50_000;
 /** Makes the guard of the free field `rateLimit`, of /v1/key and of the tool `limits`, which the ledger does not count. */
 export function createRateLimitGuard(): RateLimitGuard {
   /** When each key used them, by `monotonicNow`, at most `MAX_USES` times. */
-  const uses = createBoundedCache<readonly number[]>(MAX_KEYS, WINDOW_MS);
+  const uses = createBoundedCache<readonly number[]>(MAX_KEYS);
   const read = (key: string): number[] => (uses.get(key) ?? []).map(toWallTime);
   const store: Pick<Store, keyof Store> = {
     // The package measures with the wall clock, which may step.

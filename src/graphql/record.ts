@@ -27,7 +27,7 @@ export function createRecorder(usage: UsageCounter | undefined, metrics: Metrics
       for (const answer of answers) {
         const { prepared, priced, response } = answer;
         const { name, type = UNKNOWN } = prepared?.operation ?? {};
-        const isTrusted = prepared?.isTrusted ?? true;
+        const isTrusted = !prepared || answer.isTrusted;
         const used = response.hasData && !priced?.isDryRun ? (prepared?.compiled.deprecations ?? []) : [];
         const { charge: cost = 0 } = priced ?? {};
         const shown = name === undefined ? type : http.redact(name).slice(0, MAX_NAME);

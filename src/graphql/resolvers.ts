@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { makeExecutableSchema } from '@graphql-tools/schema';
 import type { IResolvers } from '@graphql-tools/utils';
-import { GraphQLError, GraphQLID, Kind, type GraphQLSchema, type ValueNode } from 'graphql';
+import { GraphQLError, Kind, type GraphQLSchema, type ValueNode } from 'graphql';
 import type { Allowance } from '../access/session.js';
 import { toUnixSeconds } from '../clock.js';
 import { JsonNumber } from '../json/exact-json.js';
@@ -16,22 +16,14 @@ const NO_SCALAR = 'An ID must be a whole number such as "42", got a name, a list
  * refuses fractions and booleans for the whole operation. Here, the field itself refuses what is no int64.
  */
 const ID = {
-  __serialize: (value: unknown): unknown => (typeof value === 'string' ? value : GraphQLID.serialize(value)),
   __parseValue(value: unknown): string {
     if (typeof value === 'string') return value;
     if (typeof value === 'number' || typeof value === 'boolean' || value instanceof JsonNumber) return String(value);
     throw new GraphQLError(NO_SCALAR);
   },
   __parseLiteral(node: ValueNode): string {
-    switch (node.kind) {
-      case Kind.STRING:
-      case Kind.INT:
-      case Kind.FLOAT:
-      case Kind.BOOLEAN:
-        return String(node.value);
-      default:
-        throw new GraphQLError(NO_SCALAR, { nodes: node });
-    }
+    if ('value' in node && node.kind !== Kind.ENUM) return String(node.value);
+    throw new GraphQLError(NO_SCALAR, { nodes: node });
   },
 };
 

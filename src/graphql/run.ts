@@ -1,6 +1,6 @@
 import type { GraphQLFormattedError } from 'graphql';
 import type { Session } from '../access/session.js';
-import { StoreError, toStoreError, withCost, type ErrorName } from '../errors.js';
+import { StoreError, toStoreError, type ErrorName } from '../errors.js';
 import type { Int64 } from '../pets/int64.js';
 import type { Pet } from '../pets/pet.js';
 import type { FoundPets } from '../pets/pet-source.js';
@@ -139,7 +139,8 @@ function findUpstreamRefusal(fields: readonly PricedField[]): StoreError | undef
 
 /** Turns an upstream refusal of every field into one of the operation. A 401 counts for the client's address. */
 async function refuse(refusal: StoreError, cost: number, session: Session): Promise<never> {
-  if (refusal.code !== 'unauthorized') throw withCost(refusal, cost);
+  const { code, message, details } = refusal;
+  if (code !== 'unauthorized') throw new StoreError(code, message, { ...details, cost });
   try {
     await session.requireKey();
   } catch (error) {

@@ -87,8 +87,6 @@ export interface Prepared {
   readonly operation: Operation;
   readonly compiled: Compiled;
   readonly variables: Variables;
-  /** Whether its document is in the manifest. */
-  readonly isTrusted: boolean;
 }
 
 /** What a root field asks of the animal store. */
@@ -167,6 +165,8 @@ export interface ExecutedOperation {
   /** Absent if it was not admitted. */
   priced?: Priced;
   response: OperationResponse;
+  /** Whether its document is in the manifest. */
+  isTrusted?: boolean;
   /** The name of a document that is not trusted, for the log. */
   untrusted?: string;
 }

@@ -20,8 +20,6 @@ export class JsonNumber {
 const MAX_DEPTH = 100;
 /** The most members and elements. A full batch of operations with 100 fields and their variables has about 8,000. */
 const MAX_VALUES = 20_000;
-/** An integer with at most so many digits is exact as a JavaScript number. */
-const EXACT_DIGITS = 15;
 
 /**
  * Parses JSON without rounding numbers. An integer of at most 15 digits becomes a JavaScript number, and
@@ -29,7 +27,7 @@ const EXACT_DIGITS = 15;
  * @throws Error if the text is not JSON
  */
 export function parseExactJson(text: string): unknown {
-  return withExactNumbers(text, JSON.parse(text), scan(text));
+  return withExactNumbers(text, JSON.parse(text), scan(text).inexact);
 }
 
 /** How messages speak of the body as a whole. */
@@ -54,8 +52,7 @@ export function parseJsonBody(body: Buffer, example: string, maxValues?: number)
  * too many values
  */
 export function parseUntrustedJson(text: string, subject: string, maxValues = MAX_VALUES): unknown {
-  const scanned = scan(text);
-  const { depth, members, separators } = scanned;
+  const { depth, members, separators, inexact } = scan(text);
   if (depth > MAX_DEPTH) throw new StoreError('bad_request', `${subject} nests deeper than ${MAX_DEPTH} levels.`);
   if (Math.max(members, separators + 1) > maxValues) {
     throw new StoreError('bad_request', `${subject} holds more than ${maxValues} values.`);
@@ -70,24 +67,13 @@ export function parseUntrustedJson(text: string, subject: string, maxValues = MA
     const key = JSON.stringify(findRepeatedKey(text).slice(0, 100));
     throw new StoreError('bad_request', `${subject} has the key ${key} twice.`);
   }
-  return withExactNumbers(text, value, scanned);
+  return withExactNumbers(text, value, inexact);
 }
 
 /** V8 ends some messages with the text itself: `Unexpected token 'o', "nope" is not valid JSON`. */
 function toReason({ message }: SyntaxError): string {
   const end = message.search(/, (?:\.{3})?"/);
   return end < 0 ? message : message.slice(0, end);
-}
-
-/** What a JSON text has outside of its strings. */
-interface Scan {
-  readonly depth: number;
-  /** Colons, of which each member has one. */
-  readonly members: number;
-  /** Commas. */
-  readonly separators: number;
-  /** Where the numbers begin and end, alternately, that a JavaScript number would not write like this. */
-  readonly inexact: readonly number[];
 }
 
 const QUOTE = 34;
@@ -102,12 +88,19 @@ const CLOSE_LIST = 93;
 const OPEN_OBJECT = 123;
 const CLOSE_OBJECT = 125;
 
-/** Means nothing if the text is not JSON. */
-function scan(text: string): Scan {
+/** A number that a JavaScript number writes like this. */
+const EXACT = /(?:0|-?[1-9]\d{0,14})(?![\d.eE+-])/y;
+const NUMBER = /[\d.eE+-]+/y;
+
+/** Finds what a text has outside of its strings. Means nothing if it is not JSON. */
+function scan(text: string) {
   let depth = 0;
   let deepest = 0;
+  /** Colons, of which each member has one. */
   let members = 0;
+  /** Commas. */
   let separators = 0;
+  /** Where the numbers begin and end, alternately, that are not exact. */
   const inexact: number[] = [];
   for (let at = 0; at < text.length; at += 1) {
     const code = text.charCodeAt(at);
@@ -117,8 +110,9 @@ function scan(text: string): Scan {
     else if (code === OPEN_OBJECT || code === OPEN_LIST) deepest = Math.max(deepest, (depth += 1));
     else if (code === CLOSE_OBJECT || code === CLOSE_LIST) depth -= 1;
     else if (code === MINUS || (code >= ZERO && code <= NINE)) {
-      const end = findEndOfNumber(text, at);
-      if (!isExact(text, at, end)) inexact.push(at, end);
+      const exactEnd = findEnd(EXACT, text, at);
+      const end = exactEnd || findEnd(NUMBER, text, at);
+      if (exactEnd === 0) inexact.push(at, end);
       at = end - 1;
     }
   }
@@ -135,27 +129,18 @@ function findEndOfString(text: string, start: number): number {
   }
 }
 
-function findEndOfNumber(text: string, start: number): number {
-  let end = start + 1;
-  while (end < text.length && '0123456789.eE+-'.includes(text.charAt(end))) end += 1;
-  return end;
-}
-
-function isExact(text: string, start: number, end: number): boolean {
-  const first = text.charCodeAt(start) === MINUS ? start + 1 : start;
-  if (end - first > EXACT_DIGITS || (first > start && text.charCodeAt(first) === ZERO)) return false;
-  for (let at = first; at < end; at += 1) {
-    const code = text.charCodeAt(at);
-    if (code < ZERO || code > NINE) return false;
-  }
-  return true;
+/** Returns where a match that begins at `start` ends, or 0 if there is none. */
+function findEnd(sticky: RegExp, text: string, start: number): number {
+  sticky.lastIndex = start;
+  sticky.test(text);
+  return sticky.lastIndex;
 }
 
 /** Begins the string that stands for an inexact number. */
 const MARK = randomUUID();
 
 /** @param value - the text as `JSON.parse` returns it, with rounded numbers */
-function withExactNumbers(text: string, value: unknown, { inexact }: Scan): unknown {
+function withExactNumbers(text: string, value: unknown, inexact: readonly number[]): unknown {
   if (inexact.length === 0) return value;
   let marked = '';
   let end = 0;
