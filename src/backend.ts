@@ -21,10 +21,10 @@ export interface Backend {
   /** The process then serves REST too. */
   readonly isStore: boolean;
   /** Fills an empty embedded store. Called after the server listens, so a failed start leaves the store empty. */
-  readonly fill?: (() => Promise<FirstStart | undefined>) | undefined;
+  readonly fill?: () => Promise<FirstStart | undefined>;
   readonly hasKeys?: () => Promise<boolean>;
   /** Absent if the backend has none. */
-  readonly findDevelopmentKeys?: (() => Promise<DevelopmentKeys | undefined>) | undefined;
+  readonly findDevelopmentKeys?: () => Promise<DevelopmentKeys | undefined>;
   /**
    * Rejects while the backend does not answer. Resolves with a reason if it answers, but the program cannot work with
    * it, otherwise with undefined.

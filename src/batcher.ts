@@ -14,7 +14,7 @@ export interface BatcherOptions<Item, Answer> {
   /** 1 by default. The size of a batch is at most 1,000. */
   readonly sizeOf?: (item: Item) => number;
   /** Whether `run` keeps the event loop busy, so that no request can arrive while it runs. */
-  readonly isBlocking?: boolean | undefined;
+  readonly isBlocking?: boolean;
   /** Called before dispatch. The item is left out if there is an error. */
   readonly findCancellation?: (item: Item) => Error | undefined;
 }

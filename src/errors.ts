@@ -56,13 +56,13 @@ export interface ErrorBody {
 
 interface StoreErrorDetails {
   /** Seconds to wait before a retry, sent as `Retry-After` and `extensions.retryAfter`. */
-  readonly retryAfter?: number | undefined;
+  readonly retryAfter?: number;
   /** The cost of the refused operation, in requests. */
-  readonly cost?: number | undefined;
+  readonly cost?: number;
   /** Headers of the response, such as `Allow` or `WWW-Authenticate`. */
-  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly headers?: Readonly<Record<string, string>>;
   /** The upstream's Error body, which clients receive unchanged. */
-  readonly body?: ErrorBody | undefined;
+  readonly body?: ErrorBody;
   /** True for an error that REST does not have. By default, what the table says of its code. */
   readonly graphqlOnly?: boolean;
   readonly cause?: unknown;

@@ -26,7 +26,7 @@ export interface Session {
   readonly isKeyAccepted?: boolean;
   /** Whether the key may not add animals. Absent in proxy mode, because the upstream decides. */
   readonly readOnly?: boolean;
-  readonly upstreamKey?: UpstreamKey | undefined;
+  readonly upstreamKey?: UpstreamKey;
   /** @throws StoreError `unauthorized`, `key_banned`, or `rate_limited` after too many 401 responses to the address */
   requireKey(): MaybePromise<void>;
   /**

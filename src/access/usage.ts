@@ -24,11 +24,11 @@ export function outcomeOf(isError: boolean, failures: readonly { readonly code: 
 }
 
 export interface UsageFilter {
-  readonly id?: string | undefined;
+  readonly id?: string;
   /** A moment of the first day. */
   readonly since: Date;
   /** Only what is deprecated. */
-  readonly deprecated?: boolean | undefined;
+  readonly deprecated?: boolean;
   readonly limit: number;
 }
 

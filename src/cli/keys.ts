@@ -1,4 +1,3 @@
-#!/usr/bin/env node
 import { writeFile } from 'node:fs/promises';
 import { Option } from 'commander';
 import { PLANS, type Plan } from '../access/plans.js';

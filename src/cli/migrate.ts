@@ -1,4 +1,3 @@
-#!/usr/bin/env node
 import { loadEnvironment } from '../environment.js';
 import type { Database } from '../store/database.js';
 import { listPendingMigrations, migrate } from '../store/migrate.js';

@@ -1,4 +1,3 @@
-#!/usr/bin/env node
 import { existsSync } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
 import { loadEnvironment } from '../environment.js';

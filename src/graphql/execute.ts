@@ -16,7 +16,7 @@ import { run, writeRefusal } from './run.js';
 import type { ExecutedOperation, OperationRequest, Prepared } from './types.js';
 
 /** An operation on its way. One with a response skips the steps that are left. */
-type BatchEntry = Partial<ExecutedOperation> & { idempotencyKey?: IdempotencyKey | undefined };
+type BatchEntry = Partial<ExecutedOperation> & { idempotencyKey?: IdempotencyKey };
 
 /** After this time, a batch lets other requests run, in milliseconds. */
 const LONG_MS = 2;

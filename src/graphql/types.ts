@@ -143,7 +143,7 @@ export interface OperationContext {
   /** Shared by all operations of the HTTP request. */
   readonly load: PetLoader;
   /** What was looked up for the operation. */
-  readonly found?: FoundPets | undefined;
+  readonly found?: FoundPets;
   /** Of the next addition; undefined if the client sent none. */
   readonly nextIdempotencyKey: () => IdempotencyKey | undefined;
   readonly guardRateLimit: RateLimitGuard;

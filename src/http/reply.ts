@@ -8,24 +8,24 @@ export interface Reply {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | Uint8Array;
   /** What the log line of the request says further. */
-  readonly logged?: LoggedFields | undefined;
+  readonly logged?: LoggedFields;
   /** What went wrong, for the log. */
-  readonly failures?: readonly StoreError[] | undefined;
+  readonly failures?: readonly StoreError[];
   /** What the handler knows of its own work, in milliseconds of the event loop. */
-  readonly busyMs?: number | undefined;
+  readonly busyMs?: number;
 }
 
 /** The fields of a log line that only some requests have. No field ever contains a key. */
 export interface LoggedFields {
   /** Requests charged. */
-  readonly cost?: number | undefined;
+  readonly cost?: number;
   /** The names of the operations. An operation without a name is listed by its type. */
-  readonly operations?: string | undefined;
-  readonly deprecated?: boolean | undefined;
+  readonly operations?: string;
+  readonly deprecated?: boolean;
   /** The names and ids of documents that are not trusted. */
-  readonly untrusted?: string | undefined;
+  readonly untrusted?: string;
   /** The client's name, if the request used something deprecated or not trusted. */
-  readonly client?: string | undefined;
+  readonly client?: string;
 }
 
 /** A reply with what the server adds to it and logs. */
@@ -34,8 +34,8 @@ export interface RoutedReply {
   /** For metrics and the log. Never the client's path, because that could have any value. */
   readonly route: string;
   /** For the limit headers. Undefined if nothing is counted or the limits are unknown. */
-  readonly windows?: readonly WindowState[] | undefined;
-  readonly keyId?: string | undefined;
+  readonly windows?: readonly WindowState[];
+  readonly keyId?: string;
 }
 
 /** The media type of JSON bodies. GraphQL negotiates its own. */

@@ -13,8 +13,8 @@ export interface Call {
   onCancel(listener: () => void): void;
   offCancel(listener: () => void): void;
   /** For proxy mode, like `clientName`. */
-  readonly key?: UpstreamKey | undefined;
-  readonly clientName?: string | undefined;
+  readonly key?: UpstreamKey;
+  readonly clientName?: string;
 }
 
 export class CallCancelled extends Error {

@@ -8,9 +8,9 @@ export interface Pet {
   readonly id: Int64;
   readonly name: string;
   readonly categoryId: Int64;
-  readonly status?: PetStatus | undefined;
+  readonly status?: PetStatus;
   /** Instead of a status that this version does not know. */
-  readonly statusError?: StoreError | undefined;
+  readonly statusError?: StoreError;
 }
 
 export type NewPet = Omit<Pet, 'id' | 'statusError'>;
@@ -18,9 +18,9 @@ export type NewPet = Omit<Pet, 'id' | 'statusError'>;
 export interface PetQuery {
   /** The most animals to return, 1 to 100. */
   readonly limit: number;
-  readonly status?: PetStatus | undefined;
+  readonly status?: PetStatus;
   /** Only animals with a greater id. */
-  readonly after?: Int64 | undefined;
+  readonly after?: Int64;
 }
 
 /** Equal lists have the same key. With its spaces, it never equals the id of a lookup. */
@@ -38,8 +38,8 @@ export const NAME_LENGTH = { minimum: 1, maximum: 255 } as const;
 /** Which animals to list, as the client sent it. */
 export interface UntrustedPetQuery {
   readonly limit: number;
-  readonly status?: PetStatus | null | undefined;
-  readonly after?: string | null | undefined;
+  readonly status?: PetStatus | null;
+  readonly after?: string | null;
 }
 
 /** @throws StoreError `invalid_request` if `limit` or `after` breaks its rule */
@@ -61,7 +61,7 @@ export function isName(text: string): boolean {
 export interface UntrustedNewPet {
   readonly name: string;
   readonly categoryId: string;
-  readonly status?: PetStatus | null | undefined;
+  readonly status?: PetStatus | null;
 }
 
 /** @throws StoreError `invalid_request` for the first field that breaks a rule */

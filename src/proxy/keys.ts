@@ -37,7 +37,7 @@ export class KeyState {
   /** Requests that were admitted and have not ended. */
   inFlight = 0;
   #refused: { readonly until: number; readonly error: StoreError } | undefined;
-  #cooldown: (Cooldown & { readonly cause?: StoreError | undefined }) | undefined;
+  #cooldown: (Cooldown & { readonly cause?: StoreError }) | undefined;
   /** Then one request goes first. */
   #knownUntil = 0;
   /** The numbers of the last answer that stated any, and when it arrived. */

@@ -42,7 +42,7 @@ export interface Upstream {
   readonly basePath: string;
   readonly breaker: Breaker;
   /** Called with the status of each answer, or why there is none. */
-  readonly observe?: ((method: string, outcome: number | RequestFailure, seconds: number) => void) | undefined;
+  readonly observe?: (method: string, outcome: number | RequestFailure, seconds: number) => void;
   /** Part of all request ids, because clients may use an id twice. */
   readonly tag: string;
   sent: number;

@@ -1,7 +1,7 @@
 import type { Account, Admission } from '../access/ledger.js';
 import { createMemoryLedger } from '../access/memory-ledger.js';
 import type { MaybePromise } from '../access/maybe-promise.js';
-import { PUBLISHED_LIMITS, type Plan } from '../access/plans.js';
+import { PUBLISHED_LIMITS, type PlanLimits } from '../access/plans.js';
 import type { UsageFilter } from '../access/usage.js';
 import type { Sharing } from '../backend.js';
 import type { Config } from '../config.js';
@@ -30,11 +30,7 @@ interface KeyAct {
 }
 
 /** The settings to change. A null label or expiry removes it. */
-interface KeyUpdate extends Partial<Pick<KeySettings, 'label' | 'expiresAt'>> {
-  readonly plan?: Plan | undefined;
-  readonly perMinute?: number | undefined;
-  readonly perDay?: number | undefined;
-}
+type KeyUpdate = Partial<Omit<KeySettings, 'limits'> & PlanLimits>;
 
 type KeyRequest = KeyUpdate & Pick<NewKey, 'plan' | 'readOnly'>;
 
@@ -174,7 +170,8 @@ function known<T>(id: string, found: T | undefined): T {
   return found;
 }
 
-function toSettings({ plan, label = null, perMinute, perDay, expiresAt = null }: KeyRequest): KeySettings {
+function toSettings(request: KeyRequest): KeySettings {
+  const { plan, label = null, expiresAt = null } = request;
   if (label !== null && UNPRINTABLE.test(label))
     throw new Error('--label must not have control characters or line breaks');
   const { length } = Array.from(label ?? '');
@@ -182,10 +179,10 @@ function toSettings({ plan, label = null, perMinute, perDay, expiresAt = null }:
     throw new Error(`--label takes 1 to ${MAX_LABEL} characters, not all of them spaces, got ${length}`);
   if (expiresAt && expiresAt <= new Date())
     throw new Error(`--expires takes a date in the future, got ${expiresAt.toISOString()}`);
-  return { plan, label, expiresAt, limits: toLimits(plan, perMinute, perDay) };
+  return { plan, label, expiresAt, limits: toLimits(request) };
 }
 
-function toLimits(plan: Plan, perMinute: number | undefined, perDay: number | undefined): KeySettings['limits'] {
+function toLimits({ plan, perMinute, perDay }: KeyRequest): PlanLimits {
   if (plan !== 'enterprise') {
     if (perMinute === undefined && perDay === undefined) return PUBLISHED_LIMITS[plan];
     throw new Error(`--per-minute and --per-day are for the enterprise plan; the limits of ${plan} are published`);

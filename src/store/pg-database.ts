@@ -23,7 +23,7 @@ interface PgDatabaseOptions {
   readonly pool: number;
   /** Whether to use named prepared statements and settings of the session. Poolers may not support them. */
   readonly prepare: boolean;
-  readonly statementTimeoutMs?: number | undefined;
+  readonly statementTimeoutMs?: number;
   readonly onConnectionError?: (error: Error) => void;
 }
 

@@ -37,20 +37,20 @@ export function toKeyAccount({ id, plan, limits, readOnly, unbannedAt: lifted }:
 /** What an operator decides about a key. Only enterprise keys have limits of their own. */
 export type KeySettings = Pick<KeyRecord, 'plan' | 'label' | 'limits' | 'expiresAt'>;
 
-export type NewKey = Pick<KeyRecord, 'plan'> & Partial<KeySettings> & { readonly readOnly?: boolean | undefined };
+export type NewKey = Pick<KeyRecord, 'plan'> & Partial<KeySettings> & { readonly readOnly?: boolean };
 
 /** A key with its new secret, which is shown only once. */
 export type CreatedKey = KeyRecord & { readonly key: string };
 
 export interface KeyFilter {
-  readonly plan?: Plan | undefined;
+  readonly plan?: Plan;
   /** Only keys that work: neither revoked nor expired. */
-  readonly active?: boolean | undefined;
+  readonly active?: boolean;
   /** Only keys that existed for this long and were not used, in milliseconds. */
-  readonly unusedMs?: number | undefined;
+  readonly unusedMs?: number;
   /** Only keys that expire within this time, in milliseconds, the next one first. */
-  readonly expiringMs?: number | undefined;
-  readonly limit?: number | undefined;
+  readonly expiringMs?: number;
+  readonly limit?: number;
 }
 
 export interface KeyEvent {
@@ -63,7 +63,7 @@ export interface KeyEvent {
 }
 
 export interface KeyEventFilter {
-  readonly id?: string | undefined;
+  readonly id?: string;
   readonly limit: number;
 }
 

@@ -25,9 +25,9 @@ export interface StoreBackendOptions extends Pick<Config, 'bans' | 'startTimeout
   readonly waitUntilAvailable: WaitUntilAvailable;
   readonly log: Log;
   readonly metrics: Metrics;
-  readonly sharing?: Sharing | undefined;
+  readonly sharing?: Sharing;
   /** Wraps the database, for tests. */
-  readonly decorateDatabase?: ((database: Database) => Database) | undefined;
+  readonly decorateDatabase?: (database: Database) => Database;
 }
 
 type State = 'standby' | 'read-only' | 'writable';

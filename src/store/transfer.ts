@@ -20,13 +20,7 @@ interface Table {
 }
 
 /** The first line of an export. The rows follow, one JSON object in each line, then a line with the checksum. */
-interface Header {
-  readonly format: string;
-  readonly version: number;
-  /** The last id that was given to an animal, as text. Null if there was none. */
-  readonly lastPetId: string | null;
-  readonly tables: readonly Table[];
-}
+type Header = Awaited<ReturnType<typeof describe>>;
 
 /** Called from time to time with the number of rows transferred. */
 export type OnProgress = (done: number, all: number) => void;
@@ -154,7 +148,7 @@ function newer(what: string): Error {
 }
 
 /** Describes the tables of a store. A store of an older version may lack some. */
-async function describe(execute: Execute): Promise<Header> {
+async function describe(execute: Execute) {
   const tables: Table[] = [];
   for (const name of Object.keys(TABLES)) {
     const { rows: columns } = await execute(
@@ -165,7 +159,7 @@ async function describe(execute: Execute): Promise<Header> {
     const { rows } = await execute(`SELECT count(*)::int AS count FROM ${name}`);
     tables.push({ name, columns: columns.map((column) => String(column.name)), rows: Number(rows[0]?.count) });
   }
-  // Null until the sequence has given a value.
+  // The last id that was given to an animal, as text. Null if there was none.
   const { rows } = await execute(`SELECT pg_sequence_last_value(to_regclass('pets_id_seq'))::text AS last`);
   return { format: FORMAT, version: VERSION, lastPetId: (rows[0]?.last ?? null) as string | null, tables };
 }

@@ -16,8 +16,6 @@ export interface UsageCount extends Pick<Use, 'keyId' | 'operation' | 'deprecate
   lastAt: number;
 }
 
-type DailyUse = Pick<UsageCount, 'keyId' | 'day' | 'client' | 'operation' | 'deprecated'>;
-
 export interface UsageCounterOptions {
   /** Adds the counts to the database, all of them or none. */
   readonly write: (counts: readonly UsageCount[]) => Promise<unknown>;
@@ -58,7 +56,8 @@ export function createUsageCounter(options: UsageCounterOptions) {
       const use = { keyId, day, operation, deprecated, client, requests: 1, cost, errors, refused, lastAt };
       const id = toId(use);
       if (counts.has(id) || isKnown(use)) add(use, id);
-      else add({ ...use, ...toOther(operation) });
+      // There are few REST routes, but clients may give operations any name. Only routes contain a space.
+      else add({ ...use, client: OTHER, operation: operation.includes(' ') ? operation : OTHER });
       if (counts.size >= ENOUGH && !isFailing) void startWriting();
     },
     flush,
@@ -74,7 +73,7 @@ export function createUsageCounter(options: UsageCounterOptions) {
   };
 
   /** Whether a name is among the first of its key and day. */
-  function isKnown({ keyId, day, operation, client }: DailyUse): boolean {
+  function isKnown({ keyId, day, operation, client }: UsageCount): boolean {
     const keyDay = `${day} ${keyId}`;
     const name = `${operation}\n${client}`;
     let names = namesOfDays.get(keyDay);
@@ -116,23 +115,17 @@ export function createUsageCounter(options: UsageCounterOptions) {
         taken.splice(0, ENOUGH);
       }
       isFailing = false;
+      if (lost > told)
+        log.warn({ requests: lost - told }, 'not all usage of keys was counted, because there was too much');
+      told = lost;
     } catch (err) {
       for (const count of taken) add(count);
       if (!isFailing) log.warn({ err }, 'key usage cannot be stored yet; trying again');
       isFailing = true;
-      return;
     }
-    if (lost > told)
-      log.warn({ requests: lost - told }, 'not all usage of keys was counted, because there was too much');
-    told = lost;
   }
 }
 
-function toId({ keyId, day, operation, deprecated, client }: DailyUse): string {
+function toId({ keyId, day, operation, deprecated, client }: UsageCount): string {
   return `${day} ${keyId}\n${operation}\n${deprecated}\n${client}`;
-}
-
-/** There are few REST routes, but clients may give operations any name. Only routes contain a space. */
-function toOther(operation: string): { client: string; operation: string } {
-  return { client: OTHER, operation: operation.includes(' ') ? operation : OTHER };
 }
