@@ -4,17 +4,14 @@ import { StoreError } from '../errors.js';
 export type Int64 = string & { readonly __int64: true };
 
 const CANONICAL_DECIMAL = /^(?:0|-?[1-9]\d{0,18})$/;
-const MAX = 9223372036854775807n;
-const MIN = -9223372036854775808n;
-export const INT64_RULE = `must be a whole number such as 42 in plain digits, from ${MIN} to ${MAX}`;
+export const INT64_RULE =
+  'must be a whole number such as 42 in plain digits, from -9223372036854775808 to 9223372036854775807';
 
 const MAX_QUOTED = 40;
 
 export function isInt64(text: string): text is Int64 {
   if (!CANONICAL_DECIMAL.test(text)) return false;
-  if (text.length < 19) return true;
-  const value = BigInt(text);
-  return value >= MIN && value <= MAX;
+  return text.length < 19 || String(BigInt.asIntN(64, BigInt(text))) === text;
 }
 
 /**
