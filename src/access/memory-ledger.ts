@@ -3,28 +3,28 @@ import { monotonicNow } from '../clock.js';
 import type { Account, Admission, WindowState } from './ledger.js';
 import { secondsUntil } from './refusals.js';
 
+/** What was counted in one window. */
 export interface Count {
-  readonly used: number;
+  used: number;
   /** The part of `used` that this process admitted. */
-  readonly own: number;
+  own: number;
   /** By `monotonicNow`. The window is not open if this is in the past. */
-  readonly closesAt: number;
+  closesAt: number;
 }
 
 /** What is known of an account: `counts[i]` belongs to `account.windows[i]`. */
 export interface LedgerEntry {
-  readonly account: Account;
+  account: Account;
   readonly counts: readonly Count[];
   /** When the last `banAfter` refusals happened, the oldest first. */
   readonly refusedAt: number[];
   /** By `monotonicNow`. There is no ban if this is in the past. */
-  readonly bannedUntil: number;
+  bannedUntil: number;
 }
 
 export type MemoryLedger = ReturnType<typeof createMemoryLedger>;
 
 const MINUTE_MS = 60_000;
-const CLOSED: Count = { used: 0, own: 0, closesAt: 0 };
 
 /**
  * Creates a ledger of the requests of this process. Admission is synchronous, so the check and the charge are one step.
@@ -47,7 +47,7 @@ export function createMemoryLedger({
       return admission?.outcome === 'banned' ? admission : undefined;
     },
     find,
-    set: (entry: LedgerEntry): void => void entries.set(entry.account.id, entry),
+    keep,
     list: (): LedgerEntry[] => [...entries.values()],
   };
 
@@ -55,34 +55,44 @@ export function createMemoryLedger({
     const now = clock();
     const entry = find(account, now);
     const { counts, bannedUntil } = entry;
-    const windows = view(account, counts, now);
     // A ban that began before `unbannedAt` is lifted.
-    if (bannedUntil > now && bannedUntil - banMs >= (account.unbannedAt ?? 0)) return banned(windows, bannedUntil, now);
-    if (cost === 0) return { outcome: 'admitted', windows };
+    if (bannedUntil > now && bannedUntil - banMs >= (account.unbannedAt ?? 0))
+      return banned(view(entry, now), bannedUntil, now);
     const largestCost = findLargestCost(account);
-    if (cost > largestCost) return { outcome: 'too-large', windows, limit: largestCost };
-    if (windows.some(({ remaining }) => remaining < cost)) {
-      const bannedUntil = isOneTooMany(entry, now) ? now + banMs : 0;
-      entries.set(account.id, { ...entry, bannedUntil });
-      return bannedUntil ? banned(windows, bannedUntil, now) : refused(windows, cost, now);
+    if (cost > largestCost) return { outcome: 'too-large', windows: view(entry, now), limit: largestCost };
+    if (cost > 0) {
+      keep(entry);
+      if (account.windows.some(({ limit }, i) => (counts[i] as Count).used + cost > limit)) {
+        entry.bannedUntil = isOneTooMany(entry, now) ? now + banMs : 0;
+        const windows = view(entry, now);
+        return entry.bannedUntil ? banned(windows, entry.bannedUntil, now) : refused(windows, cost, now);
+      }
+      account.windows.forEach(({ seconds }, i) => {
+        const count = counts[i] as Count;
+        count.used += cost;
+        count.own += cost;
+        count.closesAt ||= now + seconds * 1_000;
+      });
     }
-    const charged = counts.map((count, i) => ({
-      used: count.used + cost,
-      own: count.own + cost,
-      closesAt: (windows[i] as WindowState).resetAt,
-    }));
-    entries.set(account.id, { account, counts: charged, refusedAt: entry.refusedAt, bannedUntil });
-    return { outcome: 'admitted', windows: view(account, charged, now) };
+    return { outcome: 'admitted', windows: view(entry, now) };
   }
 
-  /** Nothing is used of a window that is not open. */
+  /** Finds what is known of an account, or begins it. Nothing is used of a window that is not open. */
   function find(account: Account, now = clock()): LedgerEntry {
-    const { counts = [], refusedAt = [], bannedUntil = 0 } = entries.get(account.id) ?? {};
-    const open = account.windows.map((_, i) => {
-      const count = counts[i];
-      return count && count.closesAt > now ? count : CLOSED;
-    });
-    return { account, counts: open, refusedAt, bannedUntil };
+    const entry = entries.get(account.id) ?? {
+      account,
+      counts: account.windows.map(() => ({ used: 0, own: 0, closesAt: 0 })),
+      refusedAt: [],
+      bannedUntil: 0,
+    };
+    entry.account = account;
+    for (const count of entry.counts) if (count.closesAt <= now) count.used = count.own = count.closesAt = 0;
+    return entry;
+  }
+
+  function keep(entry: LedgerEntry): void {
+    const { id } = entry.account;
+    if (!entries.has(id)) entries.set(id, entry);
   }
 
   /** Records a refusal. Returns whether there were `banAfter` others within the last minute. */
@@ -96,8 +106,8 @@ export function createMemoryLedger({
 }
 
 /** The windows as clients see them: one that is closed would open now. */
-export function view({ windows }: Account, counts: readonly Count[], now: number): WindowState[] {
-  return windows.map(({ name, seconds, limit }, i) => {
+export function view({ account, counts }: LedgerEntry, now: number): WindowState[] {
+  return account.windows.map(({ name, seconds, limit }, i) => {
     const { used, closesAt } = counts[i] as Count;
     return { name, seconds, limit, remaining: Math.max(0, limit - used), resetAt: closesAt || now + seconds * 1_000 };
   });

@@ -27,7 +27,7 @@ interface Caller {
   /** What it has used of the event loop beyond its share, at `seenAt`. */
   debtMs: number;
   seenAt: number;
-  /** What one of its requests takes: a moving average. */
+  /** What one of its requests takes: a moving average, which begins with that of all callers. */
   averageMs: number;
   readonly waiting: { readonly since: number; readonly start: () => void; readonly refuse: (error: Error) => void }[];
 }
@@ -37,7 +37,7 @@ const MAX_RUNNING = 256;
 const MAX_RUNNING_OF_CALLER = 64;
 /** The work that one caller may have in progress. */
 const MAX_RUNNING_MS = 100;
-/** What is assumed of the first request of a caller. */
+/** What is assumed of the first request of all. */
 const FIRST_GUESS_MS = 2;
 /** The most requests of one caller that wait. A client beyond it has to connect again, which takes it longer. */
 const MAX_WAITING_OF_CALLER = 1_000;
@@ -70,6 +70,7 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
   const callers = new Map<string, Caller>();
   let queue: Caller[] = [];
   let running = 0;
+  let averageMs = FIRST_GUESS_MS;
   /** What the requests of this turn of the event loop have taken, each at least the average of its caller. */
   let turnMs = 0;
   let endOfTurn: NodeJS.Immediate | undefined;
@@ -84,7 +85,7 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
     measure(now);
     let caller = callers.get(name);
     if (!caller) {
-      caller = { running: 0, debtMs: 0, seenAt: now, averageMs: FIRST_GUESS_MS, waiting: [] };
+      caller = { running: 0, debtMs: 0, seenAt: now, averageMs, waiting: [] };
       callers.set(name, caller);
     }
     pay(caller, now);
@@ -114,9 +115,9 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
     caller.seenAt = now;
   }
 
-  function mayStart({ running: itsRunning, debtMs, averageMs }: Caller): boolean {
+  function mayStart({ running: itsRunning, debtMs, averageMs: itsMs }: Caller): boolean {
     if (running >= MAX_RUNNING || turnMs > TURN_MS) return false;
-    if (itsRunning >= Math.max(1, Math.min(MAX_RUNNING_OF_CALLER, MAX_RUNNING_MS / averageMs))) return false;
+    if (itsRunning >= Math.max(1, Math.min(MAX_RUNNING_OF_CALLER, MAX_RUNNING_MS / itsMs))) return false;
     return debtMs <= BURST_MS || callers.size === 1;
   }
 
@@ -131,6 +132,7 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
       running -= 1;
       caller.running -= 1;
       caller.averageMs += (usedMs - caller.averageMs) / 4;
+      averageMs += (usedMs - averageMs) / 32;
       // A caller that is alone takes nothing from others.
       if (callers.size > 1) caller.debtMs = Math.min(MAX_DEBT_MS, caller.debtMs + usedMs);
       if (queue.length > 0) endOfTurn ??= setImmediate(endTurn);

@@ -72,19 +72,21 @@ export function shareLedger(
     const [outcome, time = 0, ban = 0, ...shared] = reply;
     const difference = time - monotonicNow();
     if (Math.abs(difference - ahead) > CLOCK_TOLERANCE_MS) ahead = difference;
-    const known = local.find(account);
-    const counts = known.counts.map((count, i) => {
+    const entry = local.find(account);
+    entry.counts.forEach((count, i) => {
       const [used = 0, own = 0, closes = 0] = shared.slice(3 * i);
       // What was counted here since the call was sent.
       const missing = Math.max(0, count.own - own);
-      return { used: used + missing, own: own + missing, closesAt: closes ? closes - ahead : count.closesAt };
+      count.used = used + missing;
+      count.own = own + missing;
+      if (closes) count.closesAt = closes - ahead;
     });
-    const bannedUntil = ban && ban - ahead;
-    local.set({ ...known, counts, bannedUntil });
+    entry.bannedUntil = ban && ban - ahead;
+    local.keep(entry);
     const now = time - ahead;
-    const windows = view(account, counts, now);
+    const windows = view(entry, now);
     if (outcome === 1) return refused(windows, cost, now);
-    if (outcome === 2) return banned(windows, bannedUntil, now);
+    if (outcome === 2) return banned(windows, entry.bannedUntil, now);
     const limit = findLargestCost(account);
     return cost > limit ? { outcome: 'too-large', windows, limit } : { outcome: 'admitted', windows };
   }
