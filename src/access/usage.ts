@@ -18,9 +18,9 @@ export interface UsageCounter {
   count(use: Use): void;
 }
 
-export function outcomeOf(isError: boolean, failures: readonly { readonly code: string }[]): Outcome {
+export function outcomeOf(isError: boolean, failures: readonly { readonly status: number }[]): Outcome {
   if (!isError) return 'ok';
-  return failures.some(({ code }) => code === 'rate_limited' || code === 'key_banned') ? 'refused' : 'error';
+  return failures.some(({ status }) => status === 429) ? 'refused' : 'error';
 }
 
 export interface UsageFilter {

@@ -82,8 +82,9 @@ export async function openDocuments({ path, others = 'allowed', count, check, lo
       return persistedQuery ? findPersisted(persistedQuery, query) : (query as string);
     },
     /** Keeps the text of a valid document that a request has sent with its hash. */
-    keep({ query, persistedQuery }: OperationRequest): void {
-      if (query !== undefined && persistedQuery) persisted.set(persistedQuery.sha256Hash, query);
+    keep({ query, documentId, persistedQuery }: OperationRequest): void {
+      // With a `documentId`, the hash may not have been compared with the text.
+      if (query !== undefined && documentId === undefined && persistedQuery) persisted.set(persistedQuery.sha256Hash, query);
     },
     async close(): Promise<void> {
       if (path !== undefined) unwatchFile(path);

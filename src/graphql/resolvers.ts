@@ -55,7 +55,7 @@ function toRateLimit({ plan, windows }: Allowance, cost: number): RateLimit {
       seconds: seconds === null ? null : toInt(seconds),
       limit: toInt(limit),
       remaining: toInt(remaining),
-      resetAt: toInt(toUnixSeconds(resetAt)),
+      resetAt: toUnixSeconds(resetAt),
     })),
   };
 }

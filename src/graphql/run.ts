@@ -16,7 +16,12 @@ import type {
   RootField,
 } from './types.js';
 
-const UNAVAILABLE: ReadonlySet<ErrorName> = new Set(['unavailable', 'overloaded']);
+const UNAVAILABLE: ReadonlySet<ErrorName> = new Set([
+  'unavailable',
+  'overloaded',
+  'upstream_unavailable',
+  'upstream_timeout',
+]);
 const UPSTREAM_REFUSALS: ReadonlySet<ErrorName> = new Set(['unauthorized', 'rate_limited', 'key_banned']);
 
 /**

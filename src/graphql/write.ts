@@ -12,7 +12,7 @@ import {
   type GraphQLScalarType,
 } from 'graphql';
 import { NAME_LENGTH } from '../pets/pet.js';
-import { WHOLE } from '../pets/pet-source.js';
+import { MAX_KEPT_TEXT, WHOLE } from '../pets/pet-source.js';
 import type { Writer, CompiledWriter } from './types.js';
 
 /** The most bytes of each scalar, with its quotes. A character of a name may be written as `\u0001`. */
@@ -117,6 +117,7 @@ function toListWriter(write: Writer): Writer {
       for (const text of texts) ends.push((ends.at(-1) ?? 0) + 1 + text.length);
       written.text = [written.text, ...texts].join();
     }
+    if (written.text.length > MAX_KEPT_TEXT) whole[WRITTEN] = undefined;
     return `[${written.text.slice(1, ends[list.length - 1])}]`;
   };
 }

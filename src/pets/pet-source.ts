@@ -34,6 +34,8 @@ export function createCall(requestId: string, startedAt = performance.now()): Ca
 
 /** The longer list with which a list begins: the text of both is written once. */
 export const WHOLE = Symbol('whole');
+/** The most characters that a list keeps of its text. */
+export const MAX_KEPT_TEXT = 16_384;
 
 /**
  * Animals by id. An id has no entry if there is no such animal, and an Error if it alone cannot be answered (also

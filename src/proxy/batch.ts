@@ -40,7 +40,6 @@ export class Batch {
 
   /** One of the requests has ended, or is left to other calls. */
   settle(): void {
-    this.call.key?.finish();
     this.#open -= 1;
     if (this.#open > 0) return;
     clearTimeout(this.#timer);

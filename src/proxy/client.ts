@@ -19,8 +19,8 @@ export function createUpstreamClient({ url, connections, timeoutMs, breaker, obs
   const { origin, pathname } = new URL(url);
   const pool = new Pool(origin, {
     connections,
-    connect: { timeout: timeoutMs },
-    // Batches have deadlines.
+    // The breaker learns of it only before the deadlines of the batches.
+    connect: { timeout: timeoutMs / 2 },
     headersTimeout: 0,
     bodyTimeout: 0,
     maxResponseSize: MAX_BODY_BYTES,

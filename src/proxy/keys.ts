@@ -107,9 +107,10 @@ export class KeyState {
     if (stated.length === 0) {
       this.#stated = this.#renew(0);
     } else {
-      // Of two answers whose requests were in flight together, the one with the smaller number is the newer one.
+      // Of two answers whose requests were in flight together, the one of the later window is the newer one, or the one
+      // with the smaller number.
       const wasInFlight = sentAt < this.#statedAt;
-      this.#stated = wasInFlight ? stated.map((window) => this.#findSmaller(window)) : stated;
+      this.#stated = wasInFlight ? stated.map((window) => this.#findNewer(window)) : stated;
       this.#statedAt = now;
     }
     // Nothing is known of a window after its end, unless its length is.
@@ -144,9 +145,10 @@ export class KeyState {
     return cost > largest ? operationTooLarge(cost, largest) : undefined;
   }
 
-  #findSmaller(stated: WindowState): WindowState {
+  #findNewer(stated: WindowState): WindowState {
     const known = this.#stated.find(({ name }) => name === stated.name);
-    if (!known || Math.abs(known.resetAt - stated.resetAt) > SAME_WINDOW_MS) return stated;
+    if (!known || stated.resetAt > known.resetAt + SAME_WINDOW_MS) return stated;
+    if (known.resetAt > stated.resetAt + SAME_WINDOW_MS) return known;
     return { ...stated, remaining: Math.min(known.remaining, stated.remaining) };
   }
 }

@@ -117,6 +117,7 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
     if (this.result) return;
     if (this.#batches.length > 1) {
       this.#batches.splice(this.#batches.indexOf(batch), 1);
+      if (this.#batches.every(({ call }) => call !== batch.call)) batch.call.key?.finish();
       batch.settle();
     } else if (this.#isOpen) {
       this.#cancel(reason, error);
@@ -144,6 +145,7 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
     this.#forgetAnswer();
     const batches = this.#batches;
     this.#batches = [];
+    for (const call of new Set(batches.map((batch) => batch.call))) call.key?.finish();
     for (const batch of batches) batch.settle();
   }
 

@@ -3,12 +3,12 @@ import { CLIENT_NAME_HEADER } from '../access/api-key.js';
 import { formatIdempotencyKey } from '../pets/idempotency-key.js';
 import { compareInt64 } from '../pets/int64.js';
 import type { Pet, PetQuery } from '../pets/pet.js';
-import type { Call, PetSource } from '../pets/pet-source.js';
+import { MAX_KEPT_TEXT, type Call, type PetSource } from '../pets/pet-source.js';
 import type { Result } from './batch.js';
 import type { UpstreamClient } from './client.js';
 import { formatNewPet, fromAnswer, noPaging, notUnderstood, parsePet, parsePets, type UpstreamAnswer } from './wire.js';
 
-/** Characters of the responses whose lists are kept. */
+/** Characters of the responses whose lists are kept, and of the texts that the lists keep. */
 const KEPT_CHARACTERS = 16_000_000;
 const LOOKUP = '/pets/';
 
@@ -17,7 +17,7 @@ export function createRestPetSource(ask: UpstreamClient['ask'], userAgent: strin
   /** The last list of each key and path, because comparing equal bodies costs less than parsing them. */
   const lists = new LRUCache<string, { readonly body: string; readonly pets: readonly Pet[] }>({
     maxSize: KEPT_CHARACTERS,
-    sizeCalculation: ({ body }) => body.length,
+    sizeCalculation: ({ body }) => body.length + MAX_KEPT_TEXT,
   });
 
   return {

@@ -133,6 +133,12 @@ describe.each(MODES)('trusted documents, %s store', (mode) => {
       expect((await post({ query: UNTRUSTED, ...persisted(hash(NAMES)) })).status).toBe(400);
     });
 
+    it('are not kept under the hash of another document', async () => {
+      const other = persisted(hash('a document of somebody else'));
+      expect((await post({ query: NAMES, documentId: hash(NAMES), ...other })).status).toBe(200);
+      expect((await outcome(await post(other)))[1]).toEqual(['PERSISTED_QUERY_NOT_FOUND']);
+    });
+
     it('name the operations in the metrics, and others do not', async () => {
       const name = 'graphql_server_operation_duration_seconds_count';
       const before = sum(await scrape(gateway), name, { graphql_operation_name: 'Names', outcome: 'ok' }) ?? 0;

@@ -12,6 +12,21 @@ describe('the memory of the program', () => {
   });
   afterEach(() => place.close());
 
+  it('keeps no long texts of the lists of an upstream', async () => {
+    const store = await place.start({ PORT: '0' });
+    const { business } = await place.developmentKeys();
+    const add = Array.from({ length: 100 }, (_, n) => `a${n}: addPet(input: { name: "x", categoryId: 1 }) { id }`);
+    await store.graphql(`mutation { ${add.join(' ')} }`, business);
+    const env = { PORT: '0', UPSTREAM_URL: `${store.url}/v1`, NODE_OPTIONS: '--max-old-space-size=128' };
+    const gateway = await place.start(env);
+    const aliases = Array.from({ length: 78 }, (_, n) => `a${n}${'x'.repeat(990)}: id`);
+    const query = `query ($limit: Int!) { pets(limit: $limit) { ${aliases.join(' ')} } }`;
+    for (let limit = 100; limit > 60; limit -= 1) {
+      const { data } = (await gateway.graphql(query, business, { limit })) as { data: { pets: unknown[] } };
+      expect(data.pets).toHaveLength(limit);
+    }
+  });
+
   it.each(['store', 'proxy'])('has no key a few seconds after its last request, in %s mode', async (mode) => {
     const env = { PORT: '0', NODE_OPTIONS: '--heapsnapshot-signal=SIGUSR2' };
     // The first start makes the keys, and prints them.

@@ -49,6 +49,18 @@ describe('a gateway whose upstream fails', () => {
     expect((await timed(ADD)).code).toBe('UPSTREAM_TIMEOUT');
   });
 
+  it('sends no further addition of an operation after one that was not answered in time', async () => {
+    // Then there are connections that wait for requests.
+    for (const ids of [[1], [2, 3, 4, 5]])
+      await Promise.all(ids.map((id) => gateway.graphql(`{ pet(id: ${id}) { id } }`, { key: 'a' })));
+    upstream.play(() => undefined);
+    const add = 'addPet(input: { name: "x", categoryId: 1 }) { id }';
+    const many = Array.from({ length: 50 }, (_, n) => `a${n}: ${add}`).join(' ');
+    const { errors = [] } = await timed(`mutation { ${many} }`);
+    expect(errors.map(({ extensions }) => extensions.code)).toEqual(Array(50).fill('UPSTREAM_TIMEOUT'));
+    expect(upstream.seen).toHaveLength(1);
+  });
+
   it('returns UPSTREAM_TIMEOUT if the response is too slow', async () => {
     upstream.play((_, response) => {
       response.writeHead(200, { 'Content-Type': 'application/json' });

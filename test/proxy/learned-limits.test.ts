@@ -59,6 +59,20 @@ describe('limits learned from an upstream', () => {
     });
   });
 
+  it('are reported minus the requests in flight, of which equal fields share one', async () => {
+    upstream.play((_, response) => send(response, 200, '[]', freeLimits(60)));
+    await gateway.graphql('{ pets { id } }', { key: 'a' });
+    upstream.play(({ path }, response) => {
+      if (path.startsWith('/pets?')) send(response, 200, '[]', freeLimits(60));
+    });
+    const lists = [1, 2, 3, 4, 5].map((n) => `list${n}: pets { id }`).join(' ');
+    void gateway.graphql(`{ ${lists} one: pet(id: 1) { id } two: pet(id: 2) { id } }`, { key: 'a' });
+    await vi.waitFor(() => expect(upstream.seen).toHaveLength(3));
+    await sleep(50);
+    const { data } = await gateway.graphql('{ rateLimit { windows { remaining } } }', { key: 'a' });
+    expect(data.rateLimit).toEqual({ windows: [{ remaining: 58 }, { remaining: 998 }] });
+  });
+
   it('come from X-RateLimit-* if RateLimit is absent', async () => {
     const reset = Math.floor(Date.now() / 1_000) + 30;
     upstream.play((_, response) =>
@@ -294,6 +308,21 @@ it('numbers that refuse an operation for long are tried once they are old, and c
   expect(key.isUnknown).toBe(false);
   expect(key.windows).toMatchObject([{ name: 'day', remaining: 0 }]);
   vi.restoreAllMocks();
+});
+
+it('a late answer of an earlier window says nothing about the one that has opened since', () => {
+  const key = new KeyState(createLimitsParser());
+  const answer = (left: number, seconds: number) => {
+    const headers: Readonly<Record<string, string>> = {
+      'ratelimit-policy': '"minute";q=60;w=60',
+      ratelimit: `"minute";r=${left};t=${seconds}`,
+    };
+    return { status: 200, header: (name: string) => headers[name] };
+  };
+  const sentAt = monotonicNow();
+  key.learn(answer(59, 60), sentAt);
+  key.learn(answer(0, 5), sentAt);
+  expect(key.windows).toMatchObject([{ remaining: 59 }]);
 });
 
 describe('a long cooldown', () => {
