@@ -84,7 +84,8 @@ export async function openDocuments({ path, others = 'allowed', count, check, lo
     /** Keeps the text of a valid document that a request has sent with its hash. */
     keep({ query, documentId, persistedQuery }: OperationRequest): void {
       // With a `documentId`, the hash may not have been compared with the text.
-      if (query !== undefined && documentId === undefined && persistedQuery) persisted.set(persistedQuery.sha256Hash, query);
+      if (query !== undefined && documentId === undefined && persistedQuery)
+        persisted.set(persistedQuery.sha256Hash, query);
     },
     async close(): Promise<void> {
       if (path !== undefined) unwatchFile(path);
