@@ -75,8 +75,9 @@ export function shareLedger(
     const entry = local.find(account);
     entry.counts.forEach((count, i) => {
       const [used = 0, own = 0, closes = 0] = shared.slice(3 * i);
-      // What was counted here since the call was sent.
-      const missing = Math.max(0, count.own - own);
+      const isNew = closes > count.closesAt + ahead + LAST_MS;
+      // What was counted here since the call was sent, unless that was in the window before.
+      const missing = isNew ? 0 : Math.max(0, count.own - own);
       count.used = used + missing;
       count.own = own + missing;
       if (closes) count.closesAt = closes - ahead;

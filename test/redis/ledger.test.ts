@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Account, Admission, Ledger } from '../../src/access/ledger.js';
@@ -225,5 +226,20 @@ describe.each(KINDS)('a ledger', ({ name, make, suite }) => {
       const admitted = all.filter(({ outcome }) => outcome === 'admitted').map((admission) => left(admission)[0]);
       expect(admitted.sort((a = 0, b = 0) => a - b)).toEqual(Array.from({ length: 50 }, (_, i) => i));
     });
+  });
+});
+
+describeWithRedis('a window that Redis has closed a little earlier', () => {
+  it('leaves nothing to the next one', async () => {
+    const { client } = await openTestRedis(redisUrl(), LONG_TIMEOUT);
+    const inspector = await connectRedis(redisUrl());
+    const ledger = shareLedger(client, createMemoryLedger(), nameOf);
+    const account: Account = { id: randomUUID(), windows: [{ name: 'minute', seconds: 3, limit: 60 }] };
+    await ledger.admit(account, 10);
+    await inspector.hincrby(`${nameOf(account.id)}:minute`, 'closes', -800);
+    await sleep(2_300);
+    for (const remaining of [59, 58]) expect((await ledger.admit(account, 1)).windows).toMatchObject([{ remaining }]);
+    client.close();
+    inspector.disconnect();
   });
 });
