@@ -55,12 +55,17 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
     const { name, methods = ['GET'], isProbe, handle } = page;
     const caller = isProbe ? `probes of ${request.caller}` : request.caller;
     try {
-      const reply = await takeTurn(caller, () => {
-        requireValidHead(request.message);
-        if (cors.isPreflight(request)) return allow(request);
-        requireMethod(request, methods);
-        return handle(request);
-      });
+      const reply = await takeTurn(
+        caller,
+        () => {
+          requireValidHead(request.message);
+          if (cors.isPreflight(request)) return allow(request);
+          requireMethod(request, methods);
+          return handle(request);
+        },
+        0,
+        isProbe,
+      );
       return { reply, route: name };
     } catch (thrown) {
       return { reply: toErrorPage(request, toStoreError(thrown)), route: name };

@@ -51,9 +51,10 @@ export function createBodyReader(maxBytes: number, takeTurn: FairQueue<Reply>) {
    * early. A body whose `Content-Length` is too large is not read at all.
    */
   return (request: HttpRequest): MaybePromise<void> => {
-    const { headers, httpVersion } = request.message;
+    const { destroyed, headers, httpVersion } = request.message;
     const { 'content-type': type, 'content-length': length, 'transfer-encoding': coding, expect } = headers;
     if (type === undefined && coding === undefined && !Number(length)) return;
+    if (destroyed) throw endedEarly();
     requireJson(type, request.header('content-encoding'));
     if (Number(length) > maxBytes) throw tooLarge();
     // The rest of the request has been checked, so the client may now send the body. HTTP/1.0 has no informational
@@ -90,7 +91,8 @@ export function createBodyReader(maxBytes: number, takeTurn: FairQueue<Reply>) {
         bytes = 0;
       };
       const refuse = (error: StoreError): void => {
-        message.removeAllListeners('data');
+        // The rest is discarded when the refusal has had its turn.
+        message.removeAllListeners('data').pause();
         release();
         reject(error);
       };
@@ -129,21 +131,29 @@ export function createBodyReader(maxBytes: number, takeTurn: FairQueue<Reply>) {
           if (bytesTogether <= MAX_BYTES_TOGETHER) break;
           refuseSlowest(overloaded());
         }
+        // Those that are complete wait for their turns.
+        if (bytes > 0 && bytesTogether > MAX_BYTES_TOGETHER) refuse(overloaded());
       });
       message.once('end', () => {
+        // The connection has had its last response: the request took too long to arrive.
+        if (!message.socket.writable) return reject(endedEarly());
         if (pieces) request.body = pieces.join();
         request.readingMs = unpaid * PIECE_MS;
         end();
         request.startedAt = performance.now();
         resolve();
       });
-      message.once('error', () => reject(new StoreError('bad_request', `${BODY} ended early.`)));
+      message.once('error', () => reject(endedEarly()));
     });
   }
 
   function tooLarge(): StoreError {
     return new StoreError('payload_too_large', `${BODY} is larger than ${maxBytes} bytes.`);
   }
+}
+
+function endedEarly(): StoreError {
+  return new StoreError('bad_request', `${BODY} ended early.`);
 }
 
 /**

@@ -79,26 +79,30 @@ export function createConnections(stallMs = 15_000) {
       else sendRefusal(socket, REFUSALS[code] ?? INVALID);
     },
     /** Sends the body of a response, after its head. */
-    send,
+    send(response: ServerResponse, body: string | Uint8Array, bytes: number): void {
+      response.end(body, toEncoding(body, bytes));
+      watch(response, bytes);
+    },
     /** The same for a request that is still arriving. Node closes the connection when the response ends. */
-    async sendEarly(response: ServerResponse, body: string | Uint8Array, encoding: BufferEncoding): Promise<void> {
+    async sendEarly(response: ServerResponse, body: string | Uint8Array, bytes: number): Promise<void> {
       (connections.get(response.req.socket) as Connection).isEnding = true;
       response.flushHeaders();
-      response.write(body, encoding);
+      response.write(body, toEncoding(body, bytes));
+      watch(response, bytes);
       await drainBody(response.req);
-      if (!response.destroyed) send(response, '', encoding);
+      if (!response.destroyed) response.end();
     },
   };
 
-  function send(response: ServerResponse, body: string | Uint8Array, encoding: BufferEncoding): void {
-    response.end(body, encoding);
+  /** Disconnects the client of a response that stays unread. */
+  function watch(response: ServerResponse, bytes: number): void {
     if (response.writableLength === 0) return;
     // Node restarts this timeout when the socket has accepted some bytes in the meantime.
     response.setTimeout(stallMs);
     // When a response has finished, Node sets the timeout of an idle connection, unless another response follows.
     response.prependOnceListener('finish', () => response.setTimeout(0));
-    waiting.set(response, body.length);
-    waitingBytes += body.length;
+    waiting.set(response, bytes);
+    waitingBytes += bytes;
     for (const [oldest] of waiting) {
       if (waitingBytes <= MAX_WAITING_BYTES || oldest === response) return;
       forget(oldest);
@@ -110,6 +114,11 @@ export function createConnections(stallMs = 15_000) {
     waitingBytes -= waiting.get(response) ?? 0;
     waiting.delete(response);
   }
+}
+
+/** ASCII is the same in both encodings, and Node writes Latin-1 without conversion. */
+function toEncoding(body: string | Uint8Array, bytes: number): BufferEncoding {
+  return bytes === body.length ? 'latin1' : 'utf8';
 }
 
 function closeAll(responses: readonly ServerResponse[]): void {

@@ -13,16 +13,19 @@ export interface FairQueueOptions<Result> {
 /**
  * Runs the task of a request when it is the caller's turn, at once if nothing stands in the way.
  * @param usedMs - what the event loop has done for the request already
+ * @param isUrgent - whether the caller's requests start even while others have taken all places
  * @throws StoreError `overloaded` when the request has waited too long, or too many of its caller wait
  */
 export type FairQueue<Result> = (
   caller: string,
   task: () => MaybePromise<Result>,
   usedMs?: number,
+  isUrgent?: boolean,
 ) => MaybePromise<Result>;
 
 /** A key, or an address without a valid one. */
 interface Caller {
+  readonly isUrgent: boolean;
   running: number;
   /** What it has used of the event loop beyond its share, at `seenAt`. */
   debtMs: number;
@@ -80,12 +83,12 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
   let measuredAt = 0;
   let busyMs = 0;
 
-  return (name, task, alreadyUsedMs = 0) => {
+  return (name, task, alreadyUsedMs = 0, isUrgent = false) => {
     const now = performance.now();
     measure(now);
     let caller = callers.get(name);
     if (!caller) {
-      caller = { running: 0, debtMs: 0, seenAt: now, averageMs, waiting: [] };
+      caller = { isUrgent, running: 0, debtMs: 0, seenAt: now, averageMs, waiting: [] };
       callers.set(name, caller);
     }
     pay(caller, now);
@@ -115,8 +118,8 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
     caller.seenAt = now;
   }
 
-  function mayStart({ running: itsRunning, debtMs, averageMs: itsMs }: Caller): boolean {
-    if (running >= MAX_RUNNING || turnMs > TURN_MS) return false;
+  function mayStart({ isUrgent, running: itsRunning, debtMs, averageMs: itsMs }: Caller): boolean {
+    if ((running >= MAX_RUNNING && !isUrgent) || turnMs > TURN_MS) return false;
     if (itsRunning >= Math.max(1, Math.min(MAX_RUNNING_OF_CALLER, MAX_RUNNING_MS / itsMs))) return false;
     return debtMs <= BURST_MS || callers.size === 1;
   }

@@ -90,10 +90,12 @@ export function createHttpServer(options: HttpServerOptions) {
     addHeaders(headers, cors.headers(request));
     addHeaders(headers, reply.headers);
     response.writeHead(reply.status, STATUS_TEXTS[reply.status], headers);
-    // ASCII is the same in both encodings, and Node writes Latin-1 without conversion.
-    const encoding = bytes === reply.body.length ? 'latin1' : 'utf8';
-    if (complete) connections.send(response, reply.body, encoding);
-    else void connections.sendEarly(response, reply.body, encoding);
+    if (!complete) void connections.sendEarly(response, reply.body, bytes);
+    else {
+      // As that of a body which was refused.
+      if (message.isPaused()) message.resume();
+      connections.send(response, reply.body, bytes);
+    }
   }
 
   const serve = (message: IncomingMessage, response: ServerResponse): void => void receive(message, response);

@@ -240,6 +240,11 @@ describe('hostile HTTP', () => {
       [post('/graphql'), ' '],
       [post('/v1/pets'), ' '],
     ];
+    const body = '{"name":"Too late","categoryId":1}';
+    const late = sendRaw(gateway.url, (socket) => {
+      socket.write(`POST /v1/pets HTTP/1.1\r\n${head}Content-Length: ${body.length}\r\n\r\n{`);
+      socket.once('data', () => socket.write(body.slice(1)));
+    });
     let served = 0;
     let slowest = 0;
     const over = new AbortController();
@@ -268,6 +273,8 @@ describe('hostile HTTP', () => {
       `200 slow senders were cut after ${(longest / 1_000).toFixed(1)} s at the latest; ${served} other requests meanwhile, the slowest in ${slowest.toFixed(0)} ms`,
     );
     expect(new Set(cut.map(({ status }) => status))).toEqual(new Set([408]));
+    expect((await late).status).toBe(408);
+    expect(await gateway.sql(`SELECT id FROM pets WHERE name = 'Too late'`)).toEqual([]);
     expect(served).toBeGreaterThan(20);
   });
 

@@ -51,4 +51,20 @@ describe('a client that disconnects while the store is busy', () => {
     expect(gateway.logged.filter(({ level }) => Number(level) > 40)).toEqual([]);
     expect(gateway.logged[0]).toMatchObject({ path, status: 499 });
   });
+
+  it('is logged, too, if its key was still being looked up', async () => {
+    const { key: other } = await gateway.createKey();
+    gateway.logged.length = 0;
+    const work = async (): Promise<void> => {
+      const leaving = gateway.fetch('/v1/pets', {
+        method: 'POST',
+        headers: { authorization: `Bearer ${other}`, 'content-type': 'application/json' },
+        body: '{"name":"Rex","categoryId":1}',
+        signal: AbortSignal.timeout(300),
+      });
+      await expect(leaving).rejects.toThrow('aborted');
+    };
+    await whileLocked(database.url, work, 'api_keys');
+    await until('it is logged', () => gateway.logged.some(({ path, status }) => path === '/v1/pets' && status === 499));
+  });
 });

@@ -10,7 +10,7 @@ import {
   type GraphqlAnswer,
   type ProxyOnly,
 } from '../support/gateway.js';
-import { startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.js';
+import { answerAnimals, startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.js';
 import { whileLocked } from '../support/table-lock.js';
 
 /** More requests of one key than may run and wait at once. */
@@ -244,5 +244,16 @@ describe('a gateway whose upstream does not respond', () => {
     await crowd.leave();
     expect(codes).toContain('UPSTREAM_TIMEOUT');
     expect(codes).not.toContain('served');
+  });
+
+  it('answers /livez at once while the most requests run', async () => {
+    const keys = Array.from({ length: 6 }, (_, n) => `key-${n}`);
+    upstream.play(answerAnimals);
+    await Promise.all(keys.map((key) => gateway.graphql(LIST, { key })));
+    upstream.play(() => undefined);
+    const waiting = keys.flatMap((key) => Array.from({ length: 60 }, () => gateway.graphql(LIST, { key })));
+    await sleep(500);
+    expect((await gateway.fetch('/livez', { signal: AbortSignal.timeout(1_000) })).status).toBe(200);
+    await Promise.all(waiting);
   });
 });

@@ -45,15 +45,18 @@ afterEach(async () => {
   await new Promise((closed) => server.close(closed));
 });
 
+const get = (path: string, headers = ''): string => `GET ${path} HTTP/1.1\r\nHost: store\r\n${headers}\r\n`;
+const send = (...paths: readonly string[]) => sendText(paths.map((path) => get(path)).join(''));
+
 /** Sends requests on a new connection. The client reads nothing until the test says so. */
-async function send(...paths: readonly string[]): Promise<{ client: Socket; serverEnd: Socket }> {
+async function sendText(requests: string): Promise<{ client: Socket; serverEnd: Socket }> {
   const client = connect(Number(new URL(url).port), '127.0.0.1');
   clients.push(client);
   client.on('error', () => undefined);
   client.pause();
   const count = accepted.length;
   await expect.poll(() => accepted.length).toBe(count + 1);
-  client.write(paths.map((path) => `GET ${path} HTTP/1.1\r\nHost: store\r\n\r\n`).join(''));
+  client.write(requests);
   return { client, serverEnd: accepted[count] as Socket };
 }
 
@@ -81,7 +84,7 @@ it('disconnects a client that reads nothing of its response', async () => {
 it('disconnects a client that sends requests without end and reads no response', async () => {
   await serve();
   const { client, serverEnd } = await send('/small');
-  const requests = 'GET /small HTTP/1.1\r\nHost: store\r\n\r\n'.repeat(1_000);
+  const requests = get('/small').repeat(1_000);
   const flood = (): void => {
     while (!serverEnd.destroyed && client.write(requests));
   };
@@ -115,16 +118,19 @@ it('leaves slow handlers, pipelined requests and idle connections alone', async 
   client.on('data', (chunk) => (text += String(chunk))).resume();
   await expect.poll(() => text, { timeout: 4 * STALL_MS }).toContain('this is /next');
   await sleep(2 * STALL_MS);
-  client.write('GET /last HTTP/1.1\r\nHost: store\r\n\r\n');
+  client.write(get('/last'));
   await expect.poll(() => text).toContain('this is /last');
   expect(serverEnd.destroyed).toBe(false);
 });
 
-it('disconnects the client that has read nothing for longest when too many bytes wait', async () => {
+it.each([
+  ['complete', ''],
+  ['incomplete', 'Content-Length: 5\r\n'],
+])('disconnects the client that has read nothing for longest when too many bytes wait: %s', async (_, headers) => {
   // Two of these bodies fit into 64 MiB.
   await serve({ stallMs: 600_000 });
-  const first = await send('/large');
-  const second = await send('/large');
+  const first = await sendText(get('/large', headers));
+  const second = await sendText(get('/large', headers));
   await sleep(100);
   const reader = await send('/large');
   await read(reader.client, BODY_BYTES);
