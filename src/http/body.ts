@@ -42,7 +42,6 @@ const CONTINUE: Reply = { status: 100, headers: {}, body: '' };
 export function createBodyReader(maxBytes: number, takeTurn: FairQueue<Reply>) {
   /** Refuses a body that is arriving. The first is the one of which nothing has arrived for the longest time. */
   const arriving = new Set<(error: StoreError) => void>();
-  let latest: ((error: StoreError) => void) | undefined;
   let bytesTogether = 0;
   const takePlace = createPlaces(LONG_BODIES_AT_ONCE);
 
@@ -78,7 +77,6 @@ export function createBodyReader(maxBytes: number, takeTurn: FairQueue<Reply>) {
         resume = undefined;
       };
       const end = (): void => {
-        latest = undefined;
         arriving.delete(refuse);
         goOn();
         leavePlace?.();
@@ -120,11 +118,10 @@ export function createBodyReader(maxBytes: number, takeTurn: FairQueue<Reply>) {
           // Before the next tick, the rest of what has been read arrives.
           process.nextTick(waitForTurn, performance.now() - unpaid * PIECE_MS);
         }
-        // The pieces of one read come one after the other. Most bodies are complete with the first.
-        if (latest !== refuse && bytes !== length) {
+        // Most bodies are complete with their first piece.
+        if (bytes !== length) {
           arriving.delete(refuse);
           arriving.add(refuse);
-          latest = refuse;
         }
         if (bytes > maxBytes) refuse(tooLarge());
         for (const refuseSlowest of arriving) {
