@@ -76,7 +76,8 @@ export async function openForCommand(store: StoreConfig): Promise<Database> {
   if (store.kind === 'server') return openDatabase(store, undefined, TIMEOUT_MS);
   const directory = toSocketDirectory(store.directory);
   if (!(await isListening(join(directory, SERVER_SOCKET)))) return openDatabase(store, undefined, TIMEOUT_MS);
-  const url = `postgres://store@localhost/postgres?host=${encodeURIComponent(directory)}`;
+  // Names all that pg would otherwise take from PGPORT and PGSSLMODE.
+  const url = `postgres://store@localhost:5432/postgres?host=${encodeURIComponent(directory)}&sslmode=disable`;
   return createPgDatabase({ url, pool: 1, prepare: false, statementTimeoutMs: TIMEOUT_MS });
 }
 

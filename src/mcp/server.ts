@@ -135,7 +135,10 @@ export async function answer(
   return {
     status: refusal?.status ?? response.status,
     headers: { ...(type !== null && { 'Content-Type': message ? JSON_TYPE : type }), ...refusal?.headers },
-    body: message ? write(message, longId) : await response.text(),
+    // The SDK writes some refusals itself.
+    body: message
+      ? write(message, longId)
+      : (await response.text()).replace(`"id":${JSON.stringify(longId)}`, `"id":${longId}`),
     failures: failure && [failure],
     logged,
     busyMs: SDK_MS,

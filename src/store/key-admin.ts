@@ -102,16 +102,16 @@ export function createKeyAdmin(keys: KeyStore, usage: PostgresUsage, peek: Peek)
     async report(limit: number) {
       const today = Date.now() - (Date.now() % DAY_MS);
       const month = { since: new Date(today - 29 * DAY_MS), limit };
-      const refused = (await usage.listKeys(month, true))
-        .map(requireDates)
-        .map(async ({ keyId, label, plan, refused, lastAt }) => {
-          const record = await keys.find(keyId);
-          const bannedUntil = record ? (await toStatus(record)).bannedUntil : null;
-          return { keyId, label, plan, refused, lastAt, bannedUntil };
-        });
+      const refusals = [];
+      for (const row of await usage.listKeys(month, true)) {
+        const { keyId, label, plan, refused, lastAt } = requireDates(row);
+        const record = await keys.find(keyId);
+        const bannedUntil = record ? (await toStatus(record)).bannedUntil : null;
+        refusals.push({ keyId, label, plan, refused, lastAt, bannedUntil });
+      }
       return {
         limit,
-        refused: await Promise.all(refused),
+        refused: refusals,
         all: await keys.count({}),
         active: await keys.count({ active: true }),
         days: await usage.listDays(new Date(today - 89 * DAY_MS)),

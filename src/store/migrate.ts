@@ -7,7 +7,7 @@ import { StoreError } from '../errors.js';
 import type { Database } from './database.js';
 import { UNDONE } from './pg-errors.js';
 
-const MIGRATIONS = fileURLToPath(new URL('../../migrations/*.sql', import.meta.url));
+const MIGRATIONS = fileURLToPath(new URL('../../migrations', import.meta.url));
 
 /**
  * Lets one instance at a time migrate: all must use the same number. A migration that waits for a lock blocks all later
@@ -31,7 +31,7 @@ interface MigrateOptions {
   /** How long to wait for locks, and for another instance that migrates, in milliseconds. */
   readonly waitMs?: number;
   readonly onWait?: (reason: string) => void;
-  readonly files?: string;
+  readonly folder?: string;
 }
 
 /**
@@ -41,14 +41,14 @@ interface MigrateOptions {
  */
 export async function migrate(
   database: Database,
-  { waitMs = 60_000, onWait, files = MIGRATIONS }: MigrateOptions = {},
+  { waitMs = 60_000, onWait, folder = MIGRATIONS }: MigrateOptions = {},
 ): Promise<readonly string[]> {
   const deadline = performance.now() + waitMs;
   const applied: string[] = [];
   let file = 'of the database';
   for (let hasWaited = false; ;) {
     try {
-      const isDone = await withPending(database, files, PREPARE, async ([next], postgrator) => {
+      const isDone = await withPending(database, folder, PREPARE, async ([next], postgrator) => {
         if (!next) return true;
         file = basename(next.filename);
         await postgrator.migrate(String(next.version));
@@ -70,8 +70,8 @@ export async function migrate(
 }
 
 /** Returns the names of the files that the database lacks. Changes nothing. */
-export function listPendingMigrations(database: Database, files = MIGRATIONS): Promise<readonly string[]> {
-  return withPending(database, files, '', (pending) => pending.map(({ filename }) => basename(filename)));
+export function listPendingMigrations(database: Database, folder = MIGRATIONS): Promise<readonly string[]> {
+  return withPending(database, folder, '', (pending) => pending.map(({ filename }) => basename(filename)));
 }
 
 type Migration = Awaited<ReturnType<Postgrator['getMigrations']>>[number];
@@ -83,24 +83,28 @@ type Migration = Awaited<ReturnType<Postgrator['getMigrations']>>[number];
  */
 async function withPending<T>(
   database: Database,
-  files: string,
+  folder: string,
   prepare: string,
   work: (pending: readonly Migration[], postgrator: Postgrator) => T | Promise<T>,
 ): Promise<T> {
   return database.transaction(async (execute) => {
     await execute(prepare);
-    const { rows } = await execute(`SELECT current_schema() AS schema, current_setting('server_encoding') AS encoding`);
+    const { rows } = await execute(
+      `SELECT current_schema() AS schema, current_setting('server_encoding') AS encoding,
+         set_config('search_path', quote_ident(current_schema()), true)`,
+    );
     const [{ schema, encoding } = {}] = rows;
     if (typeof schema !== 'string') throw new ConfigError('the database has no schema that its search_path names');
     if (encoding !== 'UTF8')
       throw new ConfigError(`the database has the encoding ${String(encoding)}: create one with UTF8`);
     const postgrator = new Postgrator({
-      migrationPattern: files,
+      migrationPattern: `${folder.replace(/[\\?*()[\]{}]/g, '\\$&')}/*.sql`,
       driver: 'pg',
       schemaTable: 'schema_version',
       currentSchema: schema,
       newline: 'LF',
-      execQuery: execute,
+      // Postgrator sets the search_path as well, but does not quote the name.
+      execQuery: (text) => execute(text.replace(/^SET .*/, '')),
       execSqlScript: async (text) => {
         await execute(text);
       },
@@ -110,9 +114,6 @@ async function withPending<T>(
       const { code, message } = error as NodeJS.ErrnoException;
       throw code ? error : new ConfigError(`a migration was changed after it had run: ${message}`);
     });
-    const result = await work(postgrator.getRunnableMigrations(version, Infinity), postgrator);
-    // Postgrator has set it, and the pool uses the connection again.
-    await execute('RESET search_path');
-    return result;
+    return work(postgrator.getRunnableMigrations(version, Infinity), postgrator);
   });
 }

@@ -83,7 +83,8 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
         throw toUnavailable(error);
       };
       const client = await Promise.resolve(pool.acquire(true)).catch(fail);
-      const execute: Execute = (text) => client.query(text).catch(fail);
+      const limits = { query_timeout: TRANSACTION_TIMEOUT_MS + GIVE_UP_MS };
+      const execute: Execute = (text) => client.query({ text, ...limits }).catch(fail);
       let isDone = false;
       try {
         await execute(`BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = ${TRANSACTION_TIMEOUT_MS}`);
@@ -122,7 +123,11 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
         pool.release(
           client,
           isWrite,
-          error instanceof Error && (isBroken(error) || codeOf(error) === READ_ONLY || isOutdated(error)),
+          error instanceof Error &&
+            (isBroken(error) ||
+              ('severity' in error && error.severity === 'FATAL') ||
+              codeOf(error) === READ_ONLY ||
+              isOutdated(error)),
         );
         if (error) reject(error);
         else resolve(result.rows);

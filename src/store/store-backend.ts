@@ -110,8 +110,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
         return undefined;
       },
       async close() {
-        await stopPruning();
-        await usage.close();
+        await Promise.all([stopPruning(), usage.close()]);
         await opened.close();
       },
     };

@@ -85,8 +85,8 @@ export async function importStore(
 ): Promise<readonly Table[]> {
   return database.transaction(async (execute) => {
     await execute(SETTINGS);
+    await execute(`LOCK TABLE ${Object.keys(TABLES).join()} IN SHARE ROW EXCLUSIVE MODE`);
     const own = (await describe(execute)).tables;
-    await execute(`LOCK TABLE ${own.map(({ name }) => name).join()} IN SHARE ROW EXCLUSIVE MODE`);
     const full = own.filter(({ rows }) => rows > 0);
     if (full.length > 0)
       throw new Error(`the store is not empty (${summarize(full)}): name a new one with DATABASE_URL or DATA_DIR`);
@@ -160,7 +160,12 @@ async function describe(execute: Execute) {
     tables.push({ name, columns: columns.map((column) => String(column.name)), rows: Number(rows[0]?.count) });
   }
   // The last id that was given to an animal, as text. Null if there was none.
-  const { rows } = await execute(`SELECT pg_sequence_last_value(to_regclass('pets_id_seq'))::text AS last`);
+  const { rows } = await execute(
+    `SELECT pg_sequence_last_value(id)::text AS last, has_sequence_privilege(id, 'USAGE, SELECT') AS may
+     FROM to_regclass('pets_id_seq') AS id`,
+  );
+  // PostgreSQL 18 would say that there was none.
+  if (rows[0]?.may === false) throw new Error('the role lacks SELECT on the sequence pets_id_seq');
   return { format: FORMAT, version: VERSION, lastPetId: (rows[0]?.last ?? null) as string | null, tables };
 }
 

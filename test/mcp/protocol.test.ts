@@ -91,11 +91,14 @@ describe.each(MODES)('the protocol of a %s backend', (mode) => {
     expect((await callTool(gateway, 'list_pets', {}, { key, headers })).status).toBe(200);
   });
 
-  it.each(['1764250000000000', '9007199254740993', '-9223372036854775808', '"a"', '0'])(
-    'the id of a request may be %s',
+  it.each(['1764250000000000', '9007199254740993', '-9223372036854775808', '"1764250000000000"', '"a"', '0'])(
+    'the id of a request may be %s, also if it is refused',
     async (id) => {
-      const { status, text } = await post(gateway, `{"jsonrpc":"2.0","id":${id},"method":"ping"}`, authorization());
+      const body = `{"jsonrpc":"2.0","id":${id},"method":"ping"}`;
+      const { status, text } = await post(gateway, body, authorization());
       expect([status, text]).toEqual([200, expect.stringContaining(`"id":${id}`)]);
+      const refused = await post(gateway, body, { ...authorization(), 'MCP-Protocol-Version': '2026-07-28' });
+      expect([refused.status, refused.text]).toEqual([400, expect.stringContaining(`"id":${id}`)]);
     },
   );
 

@@ -6,9 +6,11 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { linesOf, makePlace, type Place } from '../support/process.js';
 import { runSql } from '../support/sql.js';
+import { statementWaits } from '../support/table-lock.js';
 
 const STORE = fileURLToPath(new URL('../../dist/cli/store.js', import.meta.url));
 const FILE = 'store.jsonl';
@@ -135,6 +137,29 @@ describe('the store command', () => {
       expect(await runSql(target, add)).toEqual([{ id: expected }]);
       expect(await runSql(source, add)).toEqual([{ id: expected }]);
     }
+  });
+
+  it('exports nothing for a role that may not read the next id', async () => {
+    const source = new URL(await place.database());
+    source.username = `reader_of_${source.pathname.slice(1)}`;
+    const admin = (text: string) => runSql(new URL(source.pathname, inject('postgresUrl')).href, text);
+    await admin(`CREATE ROLE ${source.username} LOGIN PASSWORD 'postgres'`);
+    await admin(`GRANT SELECT ON ALL TABLES IN SCHEMA public TO ${source.username}`);
+    const { code, stdout, stderr } = await place.store(['export', '-'], { DATABASE_URL: source.href });
+    expect([code, stdout, linesOf(stderr)]).toEqual([1, '', [expect.stringContaining('sequence pets_id_seq')]]);
+    await admin(`DROP OWNED BY ${source.username}; DROP ROLE ${source.username}`);
+  });
+
+  it('finds what others add while an import begins', async () => {
+    const target = await place.database();
+    const other = new pg.Client({ connectionString: target });
+    await other.connect();
+    await other.query(`BEGIN; INSERT INTO pets (name, category_id) VALUES ('Rex', 1)`);
+    const importing = place.store(['import', FILE], { DATABASE_URL: target });
+    await statementWaits(target);
+    await other.query('COMMIT');
+    await other.end();
+    expect((await importing).stderr).toContain('the store is not empty (pets: 1)');
   });
 
   it('refuses a store that is not empty, and files that are incomplete, damaged, newer or something else', async () => {

@@ -19,6 +19,9 @@ describe.each(['PGlite', 'a PostgreSQL server'])('the administration of keys on 
   let admin: KeyAdmin;
   /** Called once, between reading a key and changing it. */
   let meanwhile: (() => Promise<unknown>) | undefined;
+  /** How many keys are looked up at this moment, and the most so far. */
+  let lookups = 0;
+  let mostLookups = 0;
   /** What each key has left, if Redis tells. */
   let admission: Admission | undefined;
 
@@ -33,6 +36,10 @@ describe.each(['PGlite', 'a PostgreSQL server'])('the administration of keys on 
     const keys = createPostgresKeyStore(database);
     const interrupted: KeyStore = {
       ...keys,
+      find(id) {
+        mostLookups = Math.max(mostLookups, (lookups += 1));
+        return keys.find(id).finally(() => (lookups -= 1));
+      },
       async update(...parameters) {
         const work = meanwhile;
         meanwhile = undefined;
@@ -185,6 +192,14 @@ describe.each(['PGlite', 'a PostgreSQL server'])('the administration of keys on 
       expect(report.used).toMatchObject([{ keyId: ids.used, label: 'used', plan: 'free', requests: 5, cost: 7 }]);
       expect(report.refused).toMatchObject([{ keyId: ids.used, refused: 2, bannedUntil: null }]);
       expect(report.deprecated).toMatchObject([{ keyId: ids.used, deprecated: '<i>"Query.pet"</i>', requests: 5 }]);
+    });
+
+    it('and looks up the keys of the report one after the other, as it may have a single connection', async () => {
+      await addUsage('fresh', 3, '', 1);
+      await addUsage('older', 3, '', 1);
+      mostLookups = 0;
+      expect((await admin.report(50)).refused).toHaveLength(3);
+      expect(mostLookups).toBe(1);
     });
 
     it('and renders the report as one page without the markup of strangers', async () => {

@@ -76,14 +76,15 @@ describe('migrating a fresh PostgreSQL database', () => {
     expect(await database.query(SEARCH_PATH, [])).toEqual(before);
   });
 
-  it('uses the schema that the database sets', async () => {
-    await ask('CREATE SCHEMA animals');
-    await ask(`ALTER DATABASE ${new URL(url).pathname.slice(1)} SET search_path = animals, public`);
+  it.each(['animals', 'Our animals'])('uses the schema that the database sets: %s', async (schema) => {
+    await ask(`CREATE SCHEMA "${schema}"`);
+    await ask(`ALTER DATABASE ${new URL(url).pathname.slice(1)} SET search_path = "${schema}", public`);
     const database = open();
+    const before = await database.query(SEARCH_PATH, []);
     await migrate(database);
     await migrate(open());
-    expect(await database.query(SEARCH_PATH, [])).toEqual([{ search_path: 'animals, public' }]);
-    expect(await tablesOf(ask, 'animals')).toEqual(TABLES);
+    expect(await database.query(SEARCH_PATH, [])).toEqual(before);
+    expect(await tablesOf(ask, schema)).toEqual(TABLES);
     expect(await tablesOf(ask, 'public')).toEqual([]);
     expect(await database.query(COUNT, [])).toEqual([{ count: 0 }]);
   });
@@ -106,23 +107,21 @@ describe('migrating a fresh PostgreSQL database', () => {
 
   describe('with files of its own', () => {
     let folder: string;
-    let files: string;
 
     beforeEach(async () => {
-      folder = await mkdtemp(join(tmpdir(), 'migrations-'));
-      files = join(folder, '*.sql');
+      folder = await mkdtemp(join(tmpdir(), 'migrations [a-b] {c,d} (e)? f*-'));
       await writeFile(join(folder, '001.do.one.sql'), 'CREATE TABLE one (id int);');
     });
     afterEach(() => rm(folder, { recursive: true }));
 
     it('blocks nobody for longer than two seconds while it waits for a lock, then gives up and names the file', async () => {
-      await migrate(open(), { files });
+      await migrate(open(), { folder });
       await writeFile(join(folder, '002.do.two.sql'), 'ALTER TABLE one ADD two int;');
       const report = new pg.Client({ connectionString: url });
       await report.connect();
       await report.query('BEGIN; SELECT * FROM one');
       const reasons: string[] = [];
-      const migrating = migrate(open(), { files, waitMs: 4_000, onWait: (reason) => reasons.push(reason) });
+      const migrating = migrate(open(), { folder, waitMs: 4_000, onWait: (reason) => reasons.push(reason) });
       const failed = expect(migrating).rejects.toThrow(
         /002\.do\.two\.sql failed: canceling statement due to lock timeout/,
       );
@@ -133,22 +132,22 @@ describe('migrating a fresh PostgreSQL database', () => {
       await failed;
       expect(reasons).toEqual([expect.stringContaining('002.do.two.sql waits')]);
       await report.end();
-      expect(await migrate(open(), { files })).toEqual(['002.do.two.sql']);
+      expect(await migrate(open(), { folder })).toEqual(['002.do.two.sql']);
     });
 
     it.each(['40001', '40P01'])('repeats a file that PostgreSQL asks to repeat with %s', async (code) => {
-      await migrate(open(), { files });
+      await migrate(open(), { folder });
       await ask('CREATE SEQUENCE attempts');
       const raise = `IF nextval('attempts') < 3 THEN RAISE EXCEPTION SQLSTATE '${code}'; END IF;`;
       await writeFile(join(folder, '002.do.two.sql'), `ALTER TABLE one ADD two int; DO $$ BEGIN ${raise} END $$;`);
-      expect(await migrate(open(), { files })).toEqual(['002.do.two.sql']);
+      expect(await migrate(open(), { folder })).toEqual(['002.do.two.sql']);
       expect(await ask('SELECT last_value::int FROM attempts')).toEqual([{ last_value: 3 }]);
     });
 
     it.each(['a statement', 'a migration'])(
       '%s that PostgreSQL ends because of a deadlock is repeated',
       async (kind) => {
-        await migrate(open(), { files });
+        await migrate(open(), { folder });
         await ask('CREATE TABLE two (id int)');
         // Only sessions of the program find deadlocks, while the other one already waits.
         await ask(`ALTER DATABASE ${new URL(url).pathname.slice(1)} SET deadlock_timeout = '1500ms'`);
@@ -159,7 +158,7 @@ describe('migrating a fresh PostgreSQL database', () => {
         await writeFile(join(folder, '002.do.two.sql'), text);
         const program = open({ statementTimeoutMs: 10_000 });
         const running =
-          kind === 'a migration' ? migrate(program, { files }) : program.query({ name: 'lock', text }, []);
+          kind === 'a migration' ? migrate(program, { folder }) : program.query({ name: 'lock', text }, []);
         await statementWaits(url);
         await other.query('LOCK TABLE one');
         await other.query('COMMIT');
@@ -170,22 +169,22 @@ describe('migrating a fresh PostgreSQL database', () => {
 
     it('keeps the files before one that fails', async () => {
       await writeFile(join(folder, '002.do.two.sql'), 'CREATE TABLE two (id int); SELECT 1 / 0;');
-      await expect(migrate(open(), { files })).rejects.toThrow('migration 002.do.two.sql failed: division by zero');
+      await expect(migrate(open(), { folder })).rejects.toThrow('migration 002.do.two.sql failed: division by zero');
       expect(await tablesOf(ask)).toEqual(['one', 'schema_version']);
-      expect(await listPendingMigrations(open(), files)).toEqual(['002.do.two.sql']);
+      expect(await listPendingMigrations(open(), folder)).toEqual(['002.do.two.sql']);
     });
 
     it('refuses a file that was changed after it ran', async () => {
-      await migrate(open(), { files });
+      await migrate(open(), { folder });
       await writeFile(join(folder, '001.do.one.sql'), 'CREATE TABLE one (id bigint);');
-      await expect(migrate(open(), { files })).rejects.toThrow(/changed after it had run.*migration \[1\]/);
+      await expect(migrate(open(), { folder })).rejects.toThrow(/changed after it had run.*migration \[1\]/);
     });
 
     it('leaves no lock on the server if its process is killed', async () => {
       await writeFile(join(folder, '002.do.two.sql'), 'ALTER TABLE one ADD two int; SELECT pg_sleep(60);');
       const script = `import { migrate } from './src/store/migrate.ts';
         import { createPgDatabase } from './src/store/pg-database.ts';
-        await migrate(createPgDatabase({ url: ${JSON.stringify(url)}, pool: 1, prepare: true }), { files: ${JSON.stringify(files)} });`;
+        await migrate(createPgDatabase({ url: ${JSON.stringify(url)}, pool: 1, prepare: true }), { folder: ${JSON.stringify(folder)} });`;
       const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', script]);
       const sleeping = async (): Promise<number> =>
         (await ask(`SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()`))

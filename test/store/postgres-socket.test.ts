@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { openForCommand } from '../../src/cli/program.js';
 import type { Database } from '../../src/store/database.js';
 import { openEmbeddedDatabase } from '../../src/store/embedded-store.js';
@@ -105,8 +105,17 @@ describe('the socket of an embedded store', () => {
   });
 
   it('refuses COPY FROM STDIN, and goes on', async () => {
-    await expect((await open()).query('copy numbers FROM\n stdin')).rejects.toThrow('COPY FROM STDIN');
+    const client = await open();
+    await expect(client.query('BEGIN; copy numbers FROM\n stdin')).rejects.toThrow('does not support it');
+    await client.query('ROLLBACK');
     expect(await query('SELECT n FROM numbers')).toEqual([]);
+  });
+
+  it('takes values with the words of a COPY', async () => {
+    const client = await open();
+    const rows = [{ text: 'copy from stdin' }];
+    expect((await client.query("SELECT 'copy from stdin' AS text")).rows).toEqual(rows);
+    expect((await client.query('SELECT $1::text AS text', ['copy from stdin'])).rows).toEqual(rows);
   });
 
   it.each([
@@ -121,7 +130,10 @@ describe('the socket of an embedded store', () => {
   });
 });
 
-it('serves the commands of this program', async () => {
+it('serves the commands of this program, whatever pg would take from the environment', async () => {
+  vi.stubEnv('PGPORT', '5433');
+  vi.stubEnv('PGSSLMODE', 'require');
+  onTestFinished(() => void vi.unstubAllEnvs());
   const directory = await mkdtemp(join(tmpdir(), 'store-'));
   const store = await openEmbeddedDatabase(directory);
   const config = { kind: 'embedded', directory, migrate: true, developmentKeys: false, sampleAnimals: false } as const;

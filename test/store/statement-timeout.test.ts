@@ -4,9 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createSecureContext, TLSSocket } from 'node:tls';
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { createPgDatabase } from '../../src/store/pg-database.js';
 import { makeCertificate } from '../support/certificate.js';
+import { startFaultProxy } from '../support/fault-proxy.js';
 import { createDatabase, startGateway } from '../support/gateway.js';
 import { describeWith } from '../support/installed-program.js';
 import { until } from '../support/process.js';
@@ -57,6 +58,40 @@ describe('a store without prepared statements', () => {
     expect(second).toEqual(expect.any(Number));
     expect(second).not.toBe(first);
   });
+});
+
+it('a session that the server ends during a statement does not fail the next statement', async () => {
+  const { url, drop } = await createDatabase();
+  const store = createPgDatabase({ url, pool: 1, prepare: true });
+  const run = (text: string): Promise<unknown> => store.query({ name: '', text }, []);
+  await run('SELECT 1');
+  const ended = expect(run('SELECT pg_sleep(60)')).rejects.toMatchObject({ code: 'unavailable' });
+  const next = run('SELECT 1 AS one');
+  await until('it sleeps', async () => (await runSql(url, SLEEPING)).length === 1);
+  await runSql(url, SLEEPING.replace('1', 'pg_terminate_backend(pid)'));
+  await ended;
+  expect(await next).toEqual([{ one: 1 }]);
+  await store.close();
+  await drop();
+});
+
+it('a transaction ends in time even if nobody answers', async () => {
+  const { url, drop } = await createDatabase();
+  const { hostname, port } = new URL(url);
+  const proxy = await startFaultProxy({ host: hostname, port: Number(port) });
+  const store = createPgDatabase({ url: url.replace(port, String(proxy.port)), pool: 1, prepare: true });
+  const transaction = store.transaction(async (execute) => {
+    await proxy.set('blackhole');
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const asked = execute('SELECT 1');
+    vi.advanceTimersByTime(3_600_150);
+    vi.useRealTimers();
+    return asked;
+  });
+  await expect(transaction).rejects.toMatchObject({ code: 'unavailable' });
+  await store.close();
+  await proxy.close();
+  await drop();
 });
 
 const SLEEPING = `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`;

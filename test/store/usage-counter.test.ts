@@ -1,14 +1,18 @@
 import { pino } from 'pino';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { startApp } from '../../src/app.js';
+import { loadConfig } from '../../src/config.js';
 import type { Database } from '../../src/store/database.js';
 import { migrate } from '../../src/store/migrate.js';
 import { createPgDatabase } from '../../src/store/pg-database.js';
 import { openPgliteDatabase } from '../../src/store/embedded-store.js';
 import type { Usage } from '../../src/access/usage.js';
+import { createPostgresKeyStore } from '../../src/store/postgres-key-store.js';
 import { createPostgresUsage, type PostgresUsage } from '../../src/store/postgres-usage.js';
 import { deleteOldRows } from '../../src/store/pruning.js';
 import { createUsageCounter, type UsageCounterOptions } from '../../src/store/usage-counter.js';
 import { createDatabase } from '../support/gateway.js';
+import { runSql } from '../support/sql.js';
 
 const NEVER_MS = 3_600_000;
 
@@ -216,4 +220,37 @@ describe.each(['PGlite', 'a PostgreSQL server'])('the counter of usage on %s', (
     await counter.flush();
     expect(sizes).toEqual([1_000, 1]);
   });
+});
+
+it('usage is written at a shutdown while expired rows are still being deleted', async () => {
+  const { url } = await createDatabase();
+  let endPruning: ((rows: []) => void) | undefined;
+  const pruning = new Promise<[]>((end) => (endPruning = end));
+  const isPruned = vi.fn();
+  const config = loadConfig({ PORT: '0', NODE_ENV: 'test', DATABASE_URL: url });
+  // Makes the pause before the first pruning zero.
+  const random = vi.spyOn(Math, 'random').mockReturnValue(-1);
+  onTestFinished(() => random.mockRestore());
+  const app = await startApp(config, pino({ level: 'silent' }), {
+    decorateDatabase: (opened) => ({
+      ...opened,
+      query: (statement, values) =>
+        statement.name.startsWith('prune-') ? (isPruned(), pruning) : opened.query(statement, values),
+    }),
+  });
+  await expect.poll(() => isPruned.mock.calls.length).toBe(1);
+  random.mockRestore();
+  const database = createPgDatabase({ url, pool: 1, prepare: true });
+  const { key } = await createPostgresKeyStore(database).create({ plan: 'free' });
+  await database.close();
+  const use = () => fetch(`${app.url}/v1/pets`, { headers: { Authorization: `Bearer ${key}` } });
+  const readUsage = () => runSql(url, 'SELECT requests FROM usage');
+  await use();
+  await expect.poll(readUsage).toEqual([{ requests: '1' }]);
+  await use();
+  const closing = app.close();
+  // Before the next write, five seconds after the last.
+  await expect.poll(readUsage, { timeout: 4_000 }).toEqual([{ requests: '2' }]);
+  endPruning?.([]);
+  await closing;
 });

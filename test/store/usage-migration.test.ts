@@ -34,7 +34,7 @@ describe.each(['PGlite', 'a PostgreSQL server'])('the migration to usage by day 
 
   it('keeps what was counted, added up by day', async () => {
     const query = (text: string): Promise<object[]> => database.query({ name: '', text }, []);
-    await migrate(database, { files: join(before, '*.sql') });
+    await migrate(database, { folder: before });
     await query(`INSERT INTO usage VALUES
       ('key_1', '2026-05-01 00:00Z', 1, 'a', 'Q', '', 1, 10, 1, 0, '2026-05-01 00:30Z'),
       ('key_1', '2026-05-01 23:00Z', 1, 'a', 'Q', '', 2, 20, 0, 1, '2026-05-01 23:30Z'),
