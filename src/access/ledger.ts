@@ -10,6 +10,9 @@ export interface Account {
   readonly unbannedAt?: number;
 }
 
+/** The most windows of an account: an upstream may state any number. */
+export const MAX_WINDOWS = 8;
+
 export interface WindowState {
   /** `minute` or `day`. An upstream may use other names. */
   readonly name: string;

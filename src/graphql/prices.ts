@@ -1,3 +1,4 @@
+import { MAX_WINDOWS } from '../access/ledger.js';
 import { keyReadOnly } from '../access/refusals.js';
 import { StoreError, toStoreError } from '../errors.js';
 import { parseInt64 } from '../pets/int64.js';
@@ -13,9 +14,6 @@ import type {
 import type { Failure, PricedField, Prepared, Price, Priced } from './types.js';
 
 type RootFieldName = Exclude<keyof Query | keyof Mutation, '__typename'>;
-
-/** The most windows that `rateLimit` returns: an upstream may have more than the two of this program. */
-export const MAX_WINDOWS = 8;
 
 /**
  * The price of every root field. A field that is missing here does not compile. Each function throws a StoreError

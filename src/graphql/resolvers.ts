@@ -7,7 +7,6 @@ import { toUnixSeconds } from '../clock.js';
 import { JsonNumber } from '../json/exact-json.js';
 import { pickPet, type FoundPets } from '../pets/pet-source.js';
 import type { RateLimit, Resolvers } from './generated/resolver-types.js';
-import { MAX_WINDOWS } from './prices.js';
 
 const NO_SCALAR = 'An ID must be a whole number such as "42", got a name, a list or an object.';
 
@@ -51,7 +50,7 @@ function toRateLimit({ plan, windows }: Allowance, cost: number): RateLimit {
   return {
     plan: plan ?? null,
     cost,
-    windows: windows.slice(0, MAX_WINDOWS).map(({ seconds, limit, remaining, resetAt }) => ({
+    windows: windows.map(({ seconds, limit, remaining, resetAt }) => ({
       seconds: seconds === null ? null : toInt(seconds),
       limit: toInt(limit),
       remaining: toInt(remaining),

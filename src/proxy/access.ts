@@ -23,6 +23,9 @@ export interface ProxyAccessOptions {
   readonly observer: session.AdmissionObserver;
 }
 
+/** While an operation runs, another gateway may be told to wait. In milliseconds. */
+const LOOK_AGAIN_MS = 250;
+
 /** Creates the access to an upstream, which admits operations by what the upstream has said of their keys. */
 export function createProxyAccess(options: ProxyAccessOptions): session.Access {
   return {
@@ -38,8 +41,12 @@ class ProxySession implements session.Session, session.UpstreamKey {
   readonly upstreamKey = this;
   readonly #key: KeyState;
   #keyless: session.KeylessSession | undefined;
-  /** Whether requests count as in flight from their admission. Those of an unknown key have to fit when they start. */
+  /** Whether the requests count as in flight. Those of an unknown key have to fit once the upstream has answered. */
   #isReserved = false;
+  /** Those that were admitted and do not count yet. */
+  #unreserved = 0;
+  /** When the cooldowns of other gateways were looked at. */
+  #lookedAt = 0;
   #inFlight = 0;
   /** The windows of the default plan after the last charge. */
   #defaultWindows: readonly WindowState[] | undefined;
@@ -81,8 +88,7 @@ class ProxySession implements session.Session, session.UpstreamKey {
   }
 
   async #admitLater(cost: number): Promise<void> {
-    const cooldown = this.findRefusal() ? undefined : await this.options.cooldowns?.find(this.id);
-    if (cooldown) this.#key.coolDown(cooldown);
+    if (!this.findRefusal()) await this.#lookAtCooldowns();
     await this.requireKey();
     if (cost === 0) return;
     if (!this.isKeyAccepted) await this.#requireRoomForAddress();
@@ -94,10 +100,14 @@ class ProxySession implements session.Session, session.UpstreamKey {
   }
 
   start(): StoreError | undefined {
+    if (monotonicNow() - this.#lookedAt > LOOK_AGAIN_MS) void this.#lookAtCooldowns();
     const refusal = this.findRefusal();
     if (this.#isReserved) return refusal;
-    const limit = this.#key.findLimit(1);
-    this.#addInFlight(1);
+    const count = this.isUnknown ? 1 : this.#unreserved;
+    const limit = this.#key.findLimit(count);
+    this.#isReserved = !limit && !this.isUnknown;
+    if (!limit) this.#unreserved -= count;
+    this.#addInFlight(limit ? 1 : count);
     return refusal ?? limit;
   }
 
@@ -146,6 +156,12 @@ class ProxySession implements session.Session, session.UpstreamKey {
     return (this.#keyless ??= new session.KeylessSession(addressLedger, this.address, explain, observer, true));
   }
 
+  async #lookAtCooldowns(): Promise<void> {
+    this.#lookedAt = monotonicNow();
+    const cooldown = await this.options.cooldowns?.find(this.id);
+    if (cooldown) this.#key.coolDown(cooldown);
+  }
+
   async #requireRoomForAddress(): Promise<void> {
     const { windows } = await this.#toKeyless().allowance();
     const full = windows.find(({ remaining }) => remaining === 0);
@@ -165,6 +181,7 @@ class ProxySession implements session.Session, session.UpstreamKey {
     this.options.observer.admitted(this.#plan, cost);
     this.#isReserved ||= !this.isUnknown;
     if (this.#isReserved) this.#addInFlight(cost);
+    else this.#unreserved += cost;
   }
 
   async #charge(plan: keyof typeof PUBLISHED_LIMITS, cost: number): Promise<Admission> {

@@ -32,7 +32,6 @@ export function createKeys() {
 
 /** What the upstream's answers say about one key. Times are those of `monotonicNow`. */
 export class KeyState {
-  /** Only a 401 changes it back. */
   isAccepted = false;
   /** Requests that were admitted and have not ended. */
   inFlight = 0;
@@ -81,11 +80,12 @@ export class KeyState {
     const now = monotonicNow();
     if (this.#stated.every(({ resetAt }) => resetAt > now)) {
       const excess = this.#findExcess(cost);
-      if (excess) return excess;
       const retryAfter = secondsUntil(Math.max(...full.map(({ resetAt }) => resetAt)), now);
+      const isLong = excess !== undefined || retryAfter * 1_000 > LONG_MS;
       // The numbers may be outdated, or wrong.
-      const isDoubtful = now - this.#statedAt >= LONG_MS || this.#stated.some(({ remaining }) => remaining === 0);
-      if (retryAfter * 1_000 <= LONG_MS || !isDoubtful || this.inFlight > 0) return rateLimited(retryAfter, cost, full);
+      const isOld = now - this.#statedAt >= LONG_MS;
+      const isDoubtful = isOld || (!excess && this.#stated.some(({ remaining }) => remaining === 0));
+      if (!isLong || !isDoubtful || this.inFlight > 0) return excess ?? rateLimited(retryAfter, cost, full);
     }
     this.#knownUntil = 0;
     return undefined;
@@ -98,7 +98,6 @@ export class KeyState {
     if (error && status === 401) {
       // The headers of a 401 state the limits of the gateway's address, not of the key.
       this.#refused = { until: now + REFUSED_MS, error };
-      this.isAccepted = false;
       this.#knownUntil = 0;
       return;
     }

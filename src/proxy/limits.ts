@@ -1,5 +1,5 @@
 import { parseList } from 'structured-headers';
-import type { WindowState } from '../access/ledger.js';
+import { MAX_WINDOWS, type WindowState } from '../access/ledger.js';
 import type { UpstreamAnswerHead } from '../access/session.js';
 import { toWallTime } from '../clock.js';
 
@@ -19,7 +19,7 @@ const MAX_LENGTH = 2_000;
  */
 export function createLimitsParser() {
   const parsePolicies = rememberLast((text) =>
-    [...parseItems(text)].sort(([, a], [, b]) => (a.w ?? Infinity) - (b.w ?? Infinity)),
+    [...parseItems(text)].sort(([, a], [, b]) => (a.w ?? Infinity) - (b.w ?? Infinity)).slice(0, MAX_WINDOWS),
   );
   const parseStates = rememberLast(parseItems);
 

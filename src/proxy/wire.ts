@@ -6,7 +6,7 @@ import { monotonicNow } from '../clock.js';
 import { StoreError, type ErrorName } from '../errors.js';
 import { JsonNumber, parseExactJson } from '../json/exact-json.js';
 import { compareInt64, isInt64, type Int64 } from '../pets/int64.js';
-import { PET_STATUSES, type NewPet, type Pet, type PetStatus } from '../pets/pet.js';
+import { NAME_LENGTH, PET_STATUSES, type NewPet, type Pet, type PetStatus } from '../pets/pet.js';
 import { parseRetryAfter } from './limits.js';
 
 export interface UpstreamAnswer extends UpstreamAnswerHead {
@@ -45,10 +45,11 @@ function toPet(value: unknown): Pet | undefined {
   const { id: petId, name, categoryId: petCategoryId, status } = value as Record<string, unknown>;
   const id = toInt64(petId);
   const categoryId = toInt64(petCategoryId);
-  if (id === undefined || categoryId === undefined || typeof name !== 'string') return undefined;
+  if (id === undefined || categoryId === undefined) return undefined;
+  // A hundred fields may repeat a name. A character has one or two UTF-16 units.
+  if (typeof name !== 'string' || name.length > 2 * NAME_LENGTH.maximum) return undefined;
   const isKnown = status === undefined || PET_STATUSES.includes(status as PetStatus);
   if (isKnown) return { id, name, categoryId, status: status as PetStatus | undefined, statusError: undefined };
-  if (typeof status !== 'string') return undefined;
   const message = 'The animal store gave the animal a status that is not known here.';
   return { id, name, categoryId, status: undefined, statusError: new StoreError('upstream_error', message) };
 }
@@ -81,13 +82,15 @@ export function noPaging(answer?: UpstreamAnswer): StoreError {
   return new StoreError('upstream_error', message, { body, graphqlOnly: !body });
 }
 
+/** Characters of an Error body: every field of an operation may repeat it. */
+const MAX_ERROR = 2_000;
 const ERROR_BODY = z.object({ code: z.string(), message: z.string(), status: z.number().min(100).max(999) });
 const NAMES: Readonly<Record<number, ErrorName>> = { 400: 'invalid_request', 404: 'not_found', 422: 'invalid_request' };
 
 /** Converts a response that is not a success to an error, by its HTTP status and with its Error body unchanged. */
 export function fromAnswer(answer: UpstreamAnswer): StoreError {
   const { status } = answer;
-  const body = ERROR_BODY.safeParse(parse(answer.body)).data;
+  const body = answer.body.length > MAX_ERROR ? undefined : ERROR_BODY.safeParse(parse(answer.body)).data;
   const retryAfter = parseRetryAfter(answer, monotonicNow());
   const details = { body, graphqlOnly: !body, retryAfter };
   if (status === 401) {

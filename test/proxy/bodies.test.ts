@@ -117,6 +117,17 @@ describe('the body of an upstream response', () => {
     expect(data.pets).toEqual([{ id: '1' }, { id: '3' }]);
   });
 
+  it('has animals with any other status without it, and an error where it is selected', async () => {
+    const pets = [null, 1, 'adopted', {}].map((status, id) => ({ id, name: 'x', categoryId: 1, status }));
+    upstream.play((_, response) => send(response, 200, pets));
+    const { data, errors = [] } = await gateway.graphql('{ pets { id status } }', { key: 'a' });
+    expect(data.pets).toEqual(pets.map(({ id }) => ({ id: String(id), status: null })));
+    expect(errors.map(({ path, extensions }) => [path, extensions.code])).toEqual(
+      pets.map(({ id }) => [['pets', id, 'status'], 'UPSTREAM_ERROR']),
+    );
+    expect((await gateway.graphql('{ pets { id } }', { key: 'a' })).errors).toBeUndefined();
+  });
+
   it('has at most as many animals as were asked for', async () => {
     const pets = Array.from({ length: 150 }, (_, i) => ({ id: 150 - i, name: 'x', categoryId: 1 }));
     upstream.play((_, response) => send(response, 200, pets));

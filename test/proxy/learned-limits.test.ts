@@ -10,6 +10,7 @@ import {
   freeLimits,
   send,
   startScriptedUpstream,
+  type Script,
   type ScriptedUpstream,
 } from '../support/scripted-upstream.js';
 
@@ -20,6 +21,7 @@ function learn(key: KeyState, status: number, headers: Readonly<Record<string, s
   key.learn(answer, monotonicNow(), status === 401 || status === 429 ? fromAnswer(answer) : undefined);
 }
 
+const REFUSED = { code: 'unauthorized', message: 'No.', status: 401 };
 const RATE_LIMIT = '{ rateLimit { plan windows { seconds limit remaining } } }';
 
 describe('limits learned from an upstream', () => {
@@ -244,13 +246,47 @@ describe('limits learned from an upstream', () => {
     await slow;
   });
 
-  it('that the first response states refuse what does not fit any more', async () => {
-    upstream.play((_, response, index) => send(response, 200, '[]', freeLimits(1 - index)));
-    const { errors } = await gateway.graphql('{ a: pets(limit: 1) { id } b: pets(limit: 2) { id } c: pets { id } }', {
-      key: 'a',
-    });
-    expect(errors?.map(({ extensions }) => extensions.code)).toEqual(['RATE_LIMITED']);
-    expect(upstream.seen).toHaveLength(2);
+  it.each([
+    [1, ['RATE_LIMITED', 'RATE_LIMITED'], 1],
+    [2, undefined, 3],
+  ])(
+    'that the first response states refuse the rest as a whole if it does not fit: %i left',
+    async (left, codes, sent) => {
+      upstream.play((_, response, index) => send(response, 200, '[]', freeLimits(left - index)));
+      const { errors } = await gateway.graphql('{ a: pets(limit: 1) { id } b: pets(limit: 2) { id } c: pets { id } }', {
+        key: 'a',
+      });
+      expect(errors?.map(({ extensions }) => extensions.code)).toEqual(codes);
+      expect(upstream.seen).toHaveLength(sent);
+    },
+  );
+
+  it('of many windows are the same for headers, admission and the field', async () => {
+    const names = Array.from({ length: 12 }, (_, n) => n + 60);
+    const headers = {
+      'RateLimit-Policy': names.map((n) => `"w${n}";q=100;w=${n}`).join(),
+      RateLimit: names.map((n) => `"w${n}";r=${n === 71 ? 1 : 99};t=${n}`).join(),
+    };
+    upstream.play((_, response) => send(response, 200, '[]', headers));
+    await gateway.graphql('{ pets { id } }', { key: 'a' });
+    const answer = await gateway.graphql(RATE_LIMIT, { key: 'a' });
+    expect(answer.headers.get('x-ratelimit-remaining')).toBe('99');
+    expect((answer.data.rateLimit as { windows: unknown[] }).windows).toHaveLength(8);
+    const three = '{ a: pets(limit: 1) { id } b: pets(limit: 2) { id } c: pets(limit: 3) { id } }';
+    expect((await gateway.graphql(three, { key: 'a' })).errors).toBeUndefined();
+  });
+
+  it('do not depend on the address of a key that was accepted before', async () => {
+    const refuse: Script = ({ headers }, response) =>
+      headers.authorization === 'Bearer good' ? send(response, 200, '[]') : send(response, 401, REFUSED);
+    upstream.play(refuse);
+    await gateway.graphql('{ pets { id } }', { key: 'good' });
+    upstream.play((_, response) => send(response, 401, REFUSED));
+    expect((await gateway.graphql('{ pets { id } }', { key: 'good' })).status).toBe(401);
+    for (let i = 0; i < 60; i += 1) await gateway.graphql('{ pets { id } }', { key: `bad-${i}` });
+    upstream.play(refuse);
+    await sleep(5_100);
+    expect((await gateway.graphql('{ pets { id } }', { key: 'good' })).status).toBe(200);
   });
 
   it('of a banned key refuse even free operations', async () => {
@@ -307,6 +343,17 @@ it('numbers that refuse an operation for long are tried once they are old, and c
   answer(0);
   expect(key.isUnknown).toBe(false);
   expect(key.windows).toMatchObject([{ name: 'day', remaining: 0 }]);
+  vi.restoreAllMocks();
+});
+
+it('an operation that is too large for old numbers is tried, because the limits may have been raised', () => {
+  const key = new KeyState(createLimitsParser());
+  learn(key, 200, { 'ratelimit-policy': '"day";q=5;w=86400', ratelimit: '"day";r=4;t=9999' });
+  const startedAt = performance.now();
+  const clock = vi.spyOn(performance, 'now');
+  expect(key.findLimit(6)).toMatchObject({ code: 'operation_too_large' });
+  clock.mockImplementation(() => startedAt + 61_000);
+  expect([key.findLimit(6), key.isUnknown]).toEqual([undefined, true]);
   vi.restoreAllMocks();
 });
 

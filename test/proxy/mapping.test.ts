@@ -160,6 +160,7 @@ describe('an upstream response', () => {
     ['an Error with wrong types', 404, '{"code":1,"message":"m","status":404}'],
     ['an Error whose status is text', 404, '{"code":"c","message":"m","status":"404"}'],
     ['an array as Error', 500, '[]'],
+    ['more than 2,000 characters', 404, `{"code":"c","message":"${'x'.repeat(2_000)}","status":404}`],
     ['ten megabytes', 500, `{"code":"c","message":"${'x'.repeat(10_000_000)}","status":500}`],
   ])('without a valid Error body (%s) becomes UPSTREAM_ERROR and is not quoted', async (_, status, body) => {
     upstream.play((_request, response) => send(response, status, body));
@@ -174,7 +175,7 @@ describe('an upstream response', () => {
 
   it.each([
     ['without a name', '{"id":5,"categoryId":1}'],
-    ['with a status of null', '{"id":5,"name":"x","categoryId":1,"status":null}'],
+    ['with a name of 511 characters', `{"id":5,"name":"${'x'.repeat(511)}","categoryId":1}`],
     ['whose id is text', '{"id":"5","name":"x","categoryId":1}'],
     ['whose id is not an int64', '{"id":9223372036854775808,"name":"x","categoryId":1}'],
     ['whose id is a fraction', '{"id":5.0,"name":"x","categoryId":1}'],
