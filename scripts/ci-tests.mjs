@@ -1,10 +1,11 @@
 /**
  * Runs all tests as CI does. npm has each version of Node as a package: everything runs on the oldest that is supported,
  * and what depends on Node most also on the recommended one and on the newest. A file with a failure runs once more, by
- * itself: many tests meet real outages and deadlines, which a busy machine can miss. The summary names such files.
+ * itself: many tests meet real outages and deadlines, which a busy machine can miss. The summary names such files. An
+ * error outside of the tests belongs to no file that could run again, so it fails CI at once.
  */
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 
@@ -26,6 +27,7 @@ const results = RUNS.map(({ version, script, files }) => {
   const result = runTests(version, script, files);
   const failed = result.files.filter(({ failures }) => failures.length > 0);
   if (failed.length === 0 || failed.length > MOST_REPEATED || failed.length === result.files.length) return result;
+  if (result.hasUnhandledErrors) return result;
   repeated.push(...failed);
   const again = runTests(version, script, [...failed.map(({ name }) => name), '--maxWorkers=1']);
   return { ...again, files: [...result.files.filter((file) => !failed.includes(file)), ...again.files] };
@@ -34,6 +36,8 @@ const results = RUNS.map(({ version, script, files }) => {
 const files = results.flatMap((result) => result.files);
 for (const { failures } of repeated) console.log(`failed at first, and ran again: ${failures.join('\n')}`);
 for (const { failures } of files) for (const text of failures) console.log(`failed: ${text}`);
+if (results.some((result) => result.hasUnhandledErrors))
+  console.log('failed: an error outside of the tests, see above');
 const statuses = files.flatMap((file) => file.statuses);
 const count = (status) => statuses.filter((one) => one === status).length;
 const skipped = statuses.length - count('passed') - count('failed');
@@ -43,17 +47,19 @@ process.exit(results.every(({ isPassed }) => isPassed) && skipped === 0 ? 0 : 1)
 
 function runTests(version, script, options) {
   const report = join(reports, `${version}-${script.replace(':', '-')}-${options.length}.json`);
+  const unhandledErrors = `${report}.errors`;
   const { status } = spawnSync(
     'npx',
     ['--yes', '--package', `node@${version}`, 'npm', 'run', script, '--', ...options, '--reporter=default'].concat(
+      '--reporter=scripts/unhandled-errors.mjs',
       '--reporter=json',
       `--outputFile.json=${report}`,
     ),
-    { stdio: 'inherit' },
+    { stdio: 'inherit', env: { ...process.env, UNHANDLED_ERRORS: unhandledErrors } },
   );
   const files = readReport(report);
   const isPassed = status === 0 && files.some(({ statuses }) => statuses.includes('passed'));
-  return { files, isPassed };
+  return { files, isPassed, hasUnhandledErrors: existsSync(unhandledErrors) };
 }
 
 /** Returns the statuses of the tests of each file, and why it failed. */

@@ -6,7 +6,7 @@ import { KeyField } from './key-field.js';
 import { keyMemory, type DevelopmentKeys } from '../key-memory.js';
 import { Price } from './price.js';
 import { Notices, type Message } from './notices.js';
-import { fetchDevelopmentKeys, findRoundedNumber, send, SendError, type Answer, type Operation } from './server.js';
+import { fetchDevelopmentKeys, findRoundedNumber, send, type Answer, type Operation } from './server.js';
 import { Tools } from './tools.js';
 
 /** The operation in the page's own address, as a link carries it. */
@@ -33,10 +33,7 @@ export function App() {
   // GraphiQL loads the schema again for each new fetcher. A ref lets the fetcher stay the same when the key changes.
   const keyInUse = useRef(key);
 
-  const explain = useCallback((error: unknown): void => {
-    if (!(error instanceof SendError)) throw error;
-    setMessage({ kind: 'error', text: error.message });
-  }, []);
+  const explain = useCallback((error: Error): void => setMessage({ kind: 'error', text: error.message }), []);
 
   const useKey = useCallback(
     (next: string): void => {
@@ -79,14 +76,14 @@ export function App() {
       try {
         const rounded = findRoundedNumber(operation.variables);
         if (rounded !== undefined)
-          throw new SendError(`The browser has rounded a number in the variables to ${rounded}. Write it in quotes.`);
-        const sent = await send(withCurrentName(operation), keyInUse.current, options?.headers ?? {});
-        setAnswer(sent.answer);
+          throw new Error(`The browser has rounded a number in the variables to ${rounded}. Write it in quotes.`);
+        const used = keyInUse.current;
+        const sent = await send(withCurrentName(operation), used, options?.headers ?? {});
+        if (keyInUse.current === used) setAnswer(sent.answer);
         return sent.result;
       } catch (error) {
         // GraphiQL would show a stack trace.
-        if (!(error instanceof SendError)) throw error;
-        return { errors: [{ message: error.message }] };
+        return { errors: [{ message: (error as Error).message }] };
       } finally {
         setRuns((before) => before + 1);
       }

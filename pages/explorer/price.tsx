@@ -3,6 +3,7 @@ import { getOperationAST, getVariableValues, OperationTypeNode, parse, validate,
 import { useEffect, useState } from 'react';
 import type { LimitWindow } from '../../packages/client/src/limits.js';
 import { leftOf } from './budget.js';
+import { useNow } from './now.js';
 import { send, type Operation } from './server.js';
 
 /** The server prices sixty operations a minute. */
@@ -48,7 +49,7 @@ export function Price({ apiKey, windows }: PriceProps) {
     };
   }, [queryEditor, variableEditor, schema, apiKey, isReady]);
 
-  const now = Date.now();
+  const now = useNow(isReady);
   const [fullest] = windows.toSorted((a, b) => leftOf(a, now) - leftOf(b, now));
   if (!isReady || cost === undefined || !fullest) return null;
   const left = leftOf(fullest, now);

@@ -26,31 +26,15 @@ export interface Operation {
 
 export type Answer = Awaited<ReturnType<typeof send>>['answer'];
 
-/** Why there is no response of the server, for the user. */
-export class SendError extends Error {}
-
-/** URLs are relative to the page, so that it also works under a path prefix. */
-const toUrl = (path: string): URL => new URL(path, document.baseURI);
-
 /**
  * Sends one operation.
  * @param key - the API key. If empty, none is sent.
  * @param headers - additional headers. An `Authorization` header among them replaces the key.
- * @throws SendError
+ * @throws Error with a message for the user
  */
 export async function send(operation: Operation, key: string, headers: Readonly<Record<string, string>> = {}) {
-  const sent = orExplain('A header, perhaps the key, has a character that headers cannot carry.', () =>
-    toHeaders(key, headers),
-  );
-  const body = JSON.stringify(operation);
-  const response = await fetch(toUrl('graphql'), { method: 'POST', headers: sent, body }).catch(() => {
-    throw new SendError('The server cannot be reached.');
-  });
-  const text = await response.text();
-  const result = orExplain(
-    `The response, with status ${response.status}, is not JSON. It may come from a proxy.`,
-    () => JSON.parse(text) as GraphqlResult,
-  );
+  const { response, body } = await post('graphql', toHeaders(key, headers), JSON.stringify(operation));
+  const result = body as GraphqlResult;
   const error = result.errors?.[0];
   /** What the explorer shows beside the result. */
   const answer = {
@@ -66,38 +50,45 @@ export async function send(operation: Operation, key: string, headers: Readonly<
   return { result, answer };
 }
 
-function orExplain<T>(reason: string, work: () => T): T {
-  try {
-    return work();
-  } catch {
-    throw new SendError(reason);
-  }
+/** URLs are relative to the page, so that it also works under a path prefix. */
+async function post(path: string, headers: HeadersInit, sent: string | null = null) {
+  const init = { method: 'POST', headers, body: sent };
+  const response = await fetch(new URL(path, document.baseURI), init).catch(() => {
+    throw new Error('The server cannot be reached.');
+  });
+  const body: unknown = await response.json().catch(() => {
+    throw new Error(`The response, with status ${response.status}, is not complete JSON. It may come from a proxy.`);
+  });
+  return { response, body };
 }
 
 function toHeaders(key: string, others: Readonly<Record<string, string>>): Headers {
-  const headers = new Headers({
-    'Content-Type': 'application/json',
-    Accept: 'application/json',
-    'apollographql-client-name': 'explorer',
-  });
-  if (key !== '') headers.set('Authorization', `Bearer ${key}`);
-  for (const [name, value] of Object.entries(others)) headers.set(name, value);
-  return headers;
+  try {
+    const headers = new Headers({
+      'Content-Type': 'application/json',
+      Accept: 'application/json',
+      'apollographql-client-name': 'explorer',
+    });
+    if (key !== '') headers.set('Authorization', `Bearer ${key}`);
+    for (const [name, value] of Object.entries(others)) headers.set(name, value);
+    return headers;
+  } catch {
+    throw new Error('A header, perhaps the key, has a character that headers cannot carry.');
+  }
 }
 
 /**
  * Exchanges the one-time token in the page's address for the development keys, and removes it from the address.
  * @returns undefined if there is no token
- * @throws SendError if the server refuses the token, as it does the second time
+ * @throws Error if the server does not answer, or refuses the token, as it does the second time
  */
 export async function fetchDevelopmentKeys(): Promise<DevelopmentKeys | undefined> {
   const token = /^#token=(.+)$/.exec(location.hash)?.[1];
   if (token === undefined) return undefined;
+  const { response, body } = await post('explorer/development-keys', { Authorization: `Bearer ${token}` });
+  // Without an answer, reloading the page sends the token again.
   history.replaceState(null, '', location.pathname + location.search);
-  const headers = { Authorization: `Bearer ${token}` };
-  const response = await fetch(toUrl('explorer/development-keys'), { method: 'POST', headers });
-  const body: unknown = await response.json();
-  if (!response.ok) throw new SendError((body as { message: string }).message);
+  if (!response.ok) throw new Error((body as { message: string }).message);
   return body as DevelopmentKeys;
 }
 

@@ -75,7 +75,15 @@ export async function withStore<T>(
 export async function openForCommand(store: StoreConfig): Promise<Database> {
   if (store.kind === 'server') return openDatabase(store, undefined, TIMEOUT_MS);
   const directory = toSocketDirectory(store.directory);
-  if (!(await isListening(join(directory, SERVER_SOCKET)))) return openDatabase(store, undefined, TIMEOUT_MS);
+  const serves = () => isListening(join(directory, SERVER_SOCKET));
+  if (!(await serves())) {
+    try {
+      return await openDatabase(store, undefined, TIMEOUT_MS);
+    } catch (error) {
+      // A server may have started meanwhile.
+      if (!(await serves())) throw error;
+    }
+  }
   // Names all that pg would otherwise take from PGPORT and PGSSLMODE.
   const url = `postgres://store@localhost:5432/postgres?host=${encodeURIComponent(directory)}&sslmode=disable`;
   return createPgDatabase({ url, pool: 1, prepare: false, statementTimeoutMs: TIMEOUT_MS });

@@ -74,9 +74,14 @@ export async function openGraphql(config: Config, { backend, log, metrics, guard
   };
   return {
     api,
-    /** Finds Apollo Sandbox for a browser, if pages are on. */
+    /** Finds Apollo Sandbox for a browser, if pages are on. A browser sends no key. */
     findPage: (request: HttpRequest): Page | undefined =>
-      explorer && request.path === PATH && prefersHtml(request, MEDIA_TYPES) ? page : undefined,
+      explorer &&
+      request.path === PATH &&
+      request.header('authorization') === undefined &&
+      prefersHtml(request, MEDIA_TYPES)
+        ? page
+        : undefined,
     async close(): Promise<void> {
       await documents.close();
       await apollo.stop();

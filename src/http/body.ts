@@ -15,6 +15,9 @@ import type { HttpRequest } from './request.js';
 /** The most bytes of all bodies together that have arrived and whose requests are not answered. */
 const MAX_BYTES_TOGETHER = 64 * 1_024 * 1_024;
 
+/** A body up to this length is not refused for want of bytes: one caller may have taken all of them. */
+const SMALL_BYTES = 4_096;
+
 /** What a piece costs the event loop, whatever its length, in milliseconds. */
 const PIECE_MS = 0.004;
 /** After this many pieces that are shorter than this on average, a body waits for a turn before it is read further. */
@@ -129,7 +132,7 @@ export function createBodyReader(maxBytes: number, takeTurn: FairQueue<Reply>) {
           refuseSlowest(overloaded());
         }
         // Those that are complete wait for their turns.
-        if (bytes > 0 && bytesTogether > MAX_BYTES_TOGETHER) refuse(overloaded());
+        if (bytes > SMALL_BYTES && bytesTogether > MAX_BYTES_TOGETHER) refuse(overloaded());
       });
       message.once('end', () => {
         // The connection has had its last response: the request took too long to arrive.
@@ -223,7 +226,8 @@ export async function drainBody(message: IncomingMessage): Promise<void> {
     pieces += 1;
     if (bytes <= MAX_DRAINED_BYTES && pieces <= MAX_DRAINED_PIECES) return;
     message.off('data', count);
-    pauseReading(message.socket);
+    // The rest of what has been read may complete the request, whose connection then goes on.
+    process.nextTick(() => message.complete || pauseReading(message.socket));
   };
   message.on('data', count).resume();
   await once(message, 'close', { signal: AbortSignal.timeout(MAX_DRAIN_MS) }).catch(() => undefined);

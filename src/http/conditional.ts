@@ -14,12 +14,10 @@ export function toConditional(request: HttpRequest, reply: Reply): Reply {
   if (status >= 300 || body.length === 0) return { ...reply, headers: { ...headers, Vary } };
   const hash = createHash('sha256').update(headers['Content-Type'] ?? '');
   const ETag = `"${hash.update(body).digest('base64url').slice(0, 27)}"`;
-  if (!isKnown(request.header('if-none-match'), ETag)) return { ...reply, headers: { ...headers, ETag, Vary } };
+  // https://www.rfc-editor.org/rfc/rfc9110#section-13.1.2
+  const sent = request.header('if-none-match') ?? '';
+  const isKnown = sent.includes(ETag) || (sent.trim() === '*' && !reply.failures?.length);
+  if (!isKnown) return { ...reply, headers: { ...headers, ETag, Vary } };
   const { 'Content-Type': _, ...rest } = headers;
   return { ...reply, status: 304, headers: { ...rest, ETag, Vary }, body: '' };
-}
-
-/** https://www.rfc-editor.org/rfc/rfc9110#section-13.1.2 */
-function isKnown(sent: string | undefined, tag: string): boolean {
-  return sent !== undefined && (sent.trim() === '*' || sent.includes(tag));
 }

@@ -30,7 +30,7 @@ interface Caller {
   /** What it has used of the event loop beyond its share, at `seenAt`. */
   debtMs: number;
   seenAt: number;
-  /** What one of its requests takes: a moving average, which begins with that of all callers. */
+  /** What one of its requests takes: a moving average. */
   averageMs: number;
   readonly waiting: { readonly since: number; readonly start: () => void; readonly refuse: (error: Error) => void }[];
 }
@@ -40,7 +40,7 @@ const MAX_RUNNING = 256;
 const MAX_RUNNING_OF_CALLER = 64;
 /** The work that one caller may have in progress. */
 const MAX_RUNNING_MS = 100;
-/** What is assumed of the first request of all. */
+/** What is assumed of the first request of a caller, unless those of all callers take less. */
 const FIRST_GUESS_MS = 2;
 /** The most requests of one caller that wait. A client beyond it has to connect again, which takes it longer. */
 const MAX_WAITING_OF_CALLER = 1_000;
@@ -73,6 +73,7 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
   const callers = new Map<string, Caller>();
   let queue: Caller[] = [];
   let running = 0;
+  /** What a request of any caller takes. */
   let averageMs = FIRST_GUESS_MS;
   /** What the requests of this turn of the event loop have taken, each at least the average of its caller. */
   let turnMs = 0;
@@ -88,7 +89,14 @@ export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Resu
     measure(now);
     let caller = callers.get(name);
     if (!caller) {
-      caller = { isUrgent, running: 0, debtMs: 0, seenAt: now, averageMs, waiting: [] };
+      caller = {
+        isUrgent,
+        running: 0,
+        debtMs: 0,
+        seenAt: now,
+        averageMs: Math.min(averageMs, FIRST_GUESS_MS),
+        waiting: [],
+      };
       callers.set(name, caller);
     }
     pay(caller, now);

@@ -108,7 +108,7 @@ export function requireValidHead({ url = '', httpVersion, headers, rawHeaders }:
   if (httpVersion === '1.1' && headers.host === undefined)
     refuse('invalid_request', 'An HTTP/1.1 request needs a Host header.');
   // Node takes the first of several, and a proxy in front may have checked the last.
-  for (const name of ['host', 'authorization']) {
+  for (const name of ['host', 'authorization', 'content-type']) {
     let count = 0;
     for (let index = 0; index < rawHeaders.length; index += 2) {
       const sent = rawHeaders[index] as string;

@@ -1,6 +1,6 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { extname } from 'node:path';
+import { basename, extname } from 'node:path';
 import { StoreError } from '../errors.js';
 import { prefersHtml } from '../http/media-type.js';
 import { REVALIDATED } from '../http/conditional.js';
@@ -101,8 +101,11 @@ export function createPages(options: PagesOptions) {
   };
 }
 
-function replyPage(request: HttpRequest): Promise<Reply> {
-  const { path } = request;
+function replyPage(request: HttpRequest): Promise<Reply> | Reply {
+  const { path, search, message } = request;
+  // The addresses in a page are relative to the path without a slash.
+  if (message.url?.split('?')[0]?.endsWith('/'))
+    return { status: 308, headers: { Location: `../${basename(path)}${search}` }, body: '' };
   return replyFile(request, path.slice(1) + (extname(path) === '' ? '.html' : ''));
 }
 

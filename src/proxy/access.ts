@@ -41,10 +41,8 @@ class ProxySession implements session.Session, session.UpstreamKey {
   readonly upstreamKey = this;
   readonly #key: KeyState;
   #keyless: session.KeylessSession | undefined;
-  /** Whether the requests count as in flight. Those of an unknown key have to fit once the upstream has answered. */
+  /** Whether requests count as in flight from their admission. Those of an unknown key have to fit when they start. */
   #isReserved = false;
-  /** Those that were admitted and do not count yet. */
-  #unreserved = 0;
   /** When the cooldowns of other gateways were looked at. */
   #lookedAt = 0;
   #inFlight = 0;
@@ -100,14 +98,11 @@ class ProxySession implements session.Session, session.UpstreamKey {
   }
 
   start(): StoreError | undefined {
-    if (monotonicNow() - this.#lookedAt > LOOK_AGAIN_MS) void this.#lookAtCooldowns();
+    if (this.options.cooldowns && monotonicNow() - this.#lookedAt > LOOK_AGAIN_MS) void this.#lookAtCooldowns();
     const refusal = this.findRefusal();
     if (this.#isReserved) return refusal;
-    const count = this.isUnknown ? 1 : this.#unreserved;
-    const limit = this.#key.findLimit(count);
-    this.#isReserved = !limit && !this.isUnknown;
-    if (!limit) this.#unreserved -= count;
-    this.#addInFlight(limit ? 1 : count);
+    const limit = this.#key.findLimit(1);
+    this.#addInFlight(1);
     return refusal ?? limit;
   }
 
@@ -181,7 +176,6 @@ class ProxySession implements session.Session, session.UpstreamKey {
     this.options.observer.admitted(this.#plan, cost);
     this.#isReserved ||= !this.isUnknown;
     if (this.#isReserved) this.#addInFlight(cost);
-    else this.#unreserved += cost;
   }
 
   async #charge(plan: keyof typeof PUBLISHED_LIMITS, cost: number): Promise<Admission> {

@@ -80,12 +80,11 @@ export class KeyState {
     const now = monotonicNow();
     if (this.#stated.every(({ resetAt }) => resetAt > now)) {
       const excess = this.#findExcess(cost);
+      if (excess) return excess;
       const retryAfter = secondsUntil(Math.max(...full.map(({ resetAt }) => resetAt)), now);
-      const isLong = excess !== undefined || retryAfter * 1_000 > LONG_MS;
       // The numbers may be outdated, or wrong.
-      const isOld = now - this.#statedAt >= LONG_MS;
-      const isDoubtful = isOld || (!excess && this.#stated.some(({ remaining }) => remaining === 0));
-      if (!isLong || !isDoubtful || this.inFlight > 0) return excess ?? rateLimited(retryAfter, cost, full);
+      const isDoubtful = now - this.#statedAt >= LONG_MS || this.#stated.some(({ remaining }) => remaining === 0);
+      if (retryAfter * 1_000 <= LONG_MS || !isDoubtful || this.inFlight > 0) return rateLimited(retryAfter, cost, full);
     }
     this.#knownUntil = 0;
     return undefined;

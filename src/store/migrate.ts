@@ -101,7 +101,8 @@ async function withPending<T>(
       migrationPattern: `${folder.replace(/[\\?*()[\]{}]/g, '\\$&')}/*.sql`,
       driver: 'pg',
       schemaTable: 'schema_version',
-      currentSchema: schema,
+      // It is written between quotes.
+      currentSchema: schema.replaceAll("'", "''"),
       newline: 'LF',
       // Postgrator sets the search_path as well, but does not quote the name.
       execQuery: (text) => execute(text.replace(/^SET .*/, '')),

@@ -10,7 +10,7 @@ import {
   isSelect,
   isUnavailable,
   mayMove,
-  READ_ONLY,
+  SESSION_OVER,
   toUnavailable,
   UNDONE,
 } from './pg-errors.js';
@@ -123,11 +123,7 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
         pool.release(
           client,
           isWrite,
-          error instanceof Error &&
-            (isBroken(error) ||
-              ('severity' in error && error.severity === 'FATAL') ||
-              codeOf(error) === READ_ONLY ||
-              isOutdated(error)),
+          error instanceof Error && (isBroken(error) || SESSION_OVER.test(codeOf(error) ?? '') || isOutdated(error)),
         );
         if (error) reject(error);
         else resolve(result.rows);

@@ -4,6 +4,8 @@ import { StoreError } from '../errors.js';
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 export const READ_ONLY = '25006';
 const STARTING_UP = '57P03';
+/** The server has ended the session, or has become read-only. */
+export const SESSION_OVER = /^57P|^25006$/;
 export const DISK_FULL = '53100';
 export const TOO_MANY_CONNECTIONS = '53300';
 /** A table, column or function is missing, or a permission. */

@@ -13,7 +13,8 @@ export const SERVER_SOCKET = '.s.PGSQL.5432';
 const MAX_PATH = 76;
 /** The present folder of the process on Linux, under a short name. */
 const HERE = '/proc/self/cwd';
-const ATTEMPTS = 10;
+/** How long to wait for the lock, in milliseconds: most commands need the store for a second. */
+const WAIT_MS = 3_000;
 
 /**
  * Locks an embedded store, because PGlite does not detect a second process, which would corrupt the files. The lock is
@@ -31,15 +32,17 @@ export async function lockStore(dataDirectory: string) {
     );
   }
   if (!existsSync(directory)) await mkdir(directory, { recursive: true, mode: 0o700 });
-  for (let attempt = 1; ; attempt++) {
+  const deadline = performance.now() + WAIT_MS;
+  for (;;) {
     const name = `lock.${process.pid}.${randomBytes(4).toString('hex')}`;
     const lock = await listen(directory, name);
     const owner = await findOwner(directory, name);
     if (owner === undefined) return lock;
     await lock.release();
-    if (attempt === ATTEMPTS) throw new ConfigError(`the store in ${dataDirectory} is in use by process ${owner}`);
+    if (performance.now() > deadline)
+      throw new ConfigError(`the store in ${dataDirectory} is in use by process ${owner}`);
     // At random, so that one of several processes that try at once is alone.
-    await sleep(Math.random() * 20 * attempt);
+    await sleep(Math.random() * 100);
   }
 }
 

@@ -1,4 +1,4 @@
-import type { Browser, Locator, Page } from 'playwright-core';
+import type { Browser, Locator, Page, Route } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import {
   describeInBrowser,
@@ -63,7 +63,10 @@ describeInBrowser('the offline explorer', () => {
     const watched = await openPage(browser);
     opened.push(watched);
     const { page } = watched;
+    await page.route('**/development-keys', (route) => route.abort(), { times: 1 });
     await page.goto(gateway.explorerUrl as string);
+    await page.getByText('The server cannot be reached.').waitFor();
+    await page.reload();
     await page.getByText('free plan').waitFor();
     expect(page.url()).toBe(`${gateway.url}/explorer`);
     await page.getByLabel('Development key').selectOption('business');
@@ -185,6 +188,8 @@ describeInBrowser('the offline explorer', () => {
     await price.waitFor({ state: 'detached' });
     await tab(page, 'ListByStatus').click();
     await page.getByText('Costs 2 of the 46 left this minute').waitFor();
+    await page.clock.setFixedTime(Date.now() + 60_000);
+    await page.getByText('Costs 2 of the 53 left this minute').waitFor();
     sent.length = 0;
     await enterKey(page, '');
     await type(page, '.graphiql-query-editor', '{ pets { id } }');
@@ -198,6 +203,23 @@ describeInBrowser('the offline explorer', () => {
     const { headers } = await gateway.graphql('{ __typename }', { key });
     return headers.get('x-ratelimit-remaining');
   }
+
+  it('shows what the key in use has left, also when a response for another key arrives late', async () => {
+    const { key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 53, perDay: 1_000 } });
+    const { page } = await open();
+    const held: Route[] = [];
+    await page.route('**/graphql', async (route) => {
+      if (/^(?!.*dryRun).*pets\(/.test(route.request().postData() ?? '')) held.push(route);
+      else await route.continue();
+    });
+    await run(page);
+    await expect.poll(() => held).toHaveLength(1);
+    await enterKey(page, key);
+    await page.getByText('enterprise plan').waitFor();
+    await held[0]?.continue();
+    await result(page, 'Bella');
+    expect(await remaining(page)).toEqual([53, 1_000]);
+  });
 
   it('has a working example of every operation', async () => {
     const { page } = await open();

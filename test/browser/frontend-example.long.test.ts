@@ -1,12 +1,12 @@
 import { spawn } from 'node:child_process';
-import { cp, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { readFile, rm } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { extname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import type { Browser, Page } from 'playwright-core';
+import type { Browser, Page, Route } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { makeCheckout, type Checkout } from '../docs/checkout.js';
+import { readDocument, ROOT } from '../docs/markdown.js';
 import {
   describeInBrowser,
   findFaults,
@@ -20,7 +20,6 @@ import {
 import { findFreePort } from '../support/free-port.js';
 import { startGateway, type Gateway } from '../support/gateway.js';
 
-const REPOSITORY = fileURLToPath(new URL('../../', import.meta.url));
 /** Relative to the example. */
 const MANIFEST = 'src/gql/persisted-documents.json';
 const MEDIA_TYPES: Record<string, string> = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css' };
@@ -30,7 +29,7 @@ describeInBrowser('the frontend example, installed and built as its README says'
   let browser: Browser;
   let app: Server;
   let url: string;
-  let directory: string;
+  let checkout: Checkout;
   let example: string;
   let port: string;
   /** The build that is served. */
@@ -38,19 +37,12 @@ describeInBrowser('the frontend example, installed and built as its README says'
   const opened: WatchedPage[] = [];
 
   beforeAll(async () => {
-    // A copy, as in a fresh clone with the store already built.
-    directory = await mkdtemp(join(tmpdir(), 'frontend-example-'));
-    example = join(directory, 'examples/frontend');
-    await cp(join(REPOSITORY, 'schema'), join(directory, 'schema'), { recursive: true });
-    for (const built of ['package.json', 'dist']) {
-      await cp(join(REPOSITORY, 'packages/client', built), join(directory, 'packages/client', built), {
-        recursive: true,
-      });
-    }
-    await cp(join(REPOSITORY, 'examples/frontend'), example, {
-      recursive: true,
-      filter: (path) => !/\/(?:node_modules|dist|gql|persisted-query-manifest\.json)$/.test(path),
-    });
+    checkout = await makeCheckout();
+    example = join(checkout.directory, 'examples/frontend');
+    await rm(join(example, 'src/gql'), { recursive: true });
+    const command = readDocument('examples/frontend/README.md').blocks[0]?.text ?? '';
+    // The packages are linked already, and the store starts below.
+    for (const [, script = ''] of command.matchAll(/npm run (\S+)/g)) await npm(checkout.directory, ['run', script]);
     await npm(example, ['ci', '--no-audit', '--no-fund', '--prefer-offline']);
     port = String(await findFreePort());
     const VITE_STORE_URL = `http://127.0.0.1:${port}/graphql`;
@@ -69,7 +61,7 @@ describeInBrowser('the frontend example, installed and built as its README says'
     await browser.close();
     await new Promise((closed) => app.close(closed));
     await gateway.close();
-    await rm(directory, { recursive: true, force: true });
+    await checkout.remove();
   });
 
   function startStore(env: Record<string, string>): Promise<Gateway> {
@@ -156,6 +148,26 @@ describeInBrowser('the frontend example, installed and built as its README says'
     await page.getByText('Bella').waitFor();
   });
 
+  it('shows what the key in use has left, also when a response for another key arrives late', async () => {
+    const { key } = await gateway.createKey();
+    const { key: next } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 53, perDay: 100 } });
+    const { page } = await open(key);
+    await page.getByText('Bella').waitFor();
+    const held: Route[] = [];
+    await page.route('**/graphql', async (route) => {
+      if (route.request().postData()?.includes('AddPet')) held.push(route);
+      else await route.continue();
+    });
+    await add(page, 'Late', '1');
+    await expect.poll(() => held).toHaveLength(1);
+    await enterKey(page, next);
+    await page.getByText('Requests left: 52 of 53 a minute').waitFor();
+    await held[0]?.continue();
+    await held[0]?.request().response();
+    await page.waitForTimeout(500);
+    expect(await page.getByText('Requests left').innerText()).toBe('Requests left: 52 of 53 a minute');
+  });
+
   it('counts down when the limit is reached, then retries by itself', async () => {
     const { key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 1, perDay: 10 } });
     const { page } = await open(key);
@@ -198,7 +210,7 @@ describeInBrowser('the frontend example, installed and built as its README says'
 
   it('has its manifest in the repository', async () => {
     const [built, committed] = await Promise.all(
-      [example, join(REPOSITORY, 'examples/frontend')].map((folder) => readFile(join(folder, MANIFEST), 'utf8')),
+      [example, join(ROOT, 'examples/frontend')].map((folder) => readFile(join(folder, MANIFEST), 'utf8')),
     );
     expect(built).toBe(committed);
   });

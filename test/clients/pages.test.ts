@@ -44,6 +44,12 @@ describe.each(MODES)('browser pages, %s store', (mode) => {
     }
   });
 
+  it('are not shown instead of the answer to a query with a key', async () => {
+    const Authorization = 'Bearer unknown';
+    const response = await gateway.fetch('/graphql?query={__typename}', { headers: { ...BROWSER, Authorization } });
+    expect(await response.text()).not.toContain('EmbeddedSandbox');
+  });
+
   it('show GraphiQL at /explorer, which loads files only from this server', async () => {
     const response = await gateway.fetch('/explorer', { headers: BROWSER });
     const page = await response.text();
@@ -104,6 +110,15 @@ describe.each(MODES)('browser pages, %s store', (mode) => {
     expect((links as { href: string }[]).some(({ href }) => href === '/key')).toBe(mode !== 'proxy');
     const rest = (links as { href: string }[]).filter(({ href }) => ['/reference', '/v1/openapi.json'].includes(href));
     expect(rest).toHaveLength(mode === 'proxy' ? 0 : 2);
+  });
+
+  it('have one address each, which those with a slash at the end lead to', async () => {
+    const paths = ['/explorer', '/docs/README', ...(mode === 'proxy' ? [] : ['/key', '/reference'])];
+    for (const path of paths) {
+      const response = await gateway.fetch(`${path}/?query=x`, { headers: BROWSER, redirect: 'manual' });
+      const { href } = new URL(response.headers.get('location') ?? '', `https://store.example.com/prefix${path}/`);
+      expect([response.status, href]).toEqual([308, `https://store.example.com/prefix${path}?query=x`]);
+    }
   });
 
   it('show the documents, which link to each other', async () => {

@@ -172,6 +172,7 @@ describe('hostile HTTP', () => {
     ['/graphql', 'Host: x\r\nhost: y\r\n'],
     ['/v1/pets', 'Host: x\r\nAuthorization: Bearer a\r\nAUTHORIZATION: Bearer b\r\n'],
     ['/graphql', 'Host: x\r\nAuthorization: Bearer a\r\nAuthorization: Bearer a\r\n'],
+    ['/v1/pets', 'Host: x\r\nContent-Type: application/json\r\nContent-Type: text/plain\r\n'],
     ['/livez', 'Host: x\r\nHost: x\r\n'],
   ])('returns 400 if %s gets a header twice that may come once: %j', async (path, headers) => {
     const { status, text } = await sendRaw(gateway.url, (socket) =>

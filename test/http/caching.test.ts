@@ -72,6 +72,12 @@ describe.each(MODES)('stored responses, %s store', (mode) => {
     });
   });
 
+  it('a response with errors is not what any client has already', async () => {
+    const query = `/graphql?${new URLSearchParams({ query: '{ pets(limit: 0) { id } }' }).toString()}`;
+    const headers = { Authorization: `Bearer ${key}`, 'If-None-Match': '*' };
+    expect((await gateway.fetch(query, { headers })).status).toBe(200);
+  });
+
   it('an addition changes the ETag', async () => {
     const request = GRAPHQL[0]?.[1] as Request;
     const { etag } = await send(request);

@@ -252,7 +252,8 @@ describe('a database that the program cannot work with', () => {
     const grants = /```sql\n(GRANT[^`]*)```/.exec(guide)?.[1] as string;
     await runSql(database, grants.replaceAll('animal_server', role));
 
-    const program = await place.start({ PORT: '0', DATABASE_URL: url.href, MIGRATE: 'false' });
+    const env = { DATABASE_URL: url.href, MIGRATE: 'false', KEY_SELF_ROTATION: 'true' };
+    const program = await place.start({ PORT: '0', ...env });
     const add = 'mutation { addPet(input: { name: "Rex", categoryId: 1 }) { id } }';
     expect(await program.graphql(add, key)).toEqual({ data: { addPet: { id: '1' } } });
     expect(await program.graphql('{ pets { id } pet(id: 1) { name } }', key)).toMatchObject({
@@ -264,6 +265,8 @@ describe('a database that the program cannot work with', () => {
       body: '{"name":"Rex","categoryId":1}',
     });
     expect(once.status).toBe(201);
+    const rotation = { method: 'POST', headers: { Authorization: `Bearer ${key}` } };
+    expect((await program.fetch('/v1/key/rotate', rotation)).status).toBe(200);
     expect((await program.stop()).stdout).not.toMatch(/permission denied/);
     await runSql(database, `DROP OWNED BY ${role}`);
     await onServer(`DROP ROLE ${role}`);

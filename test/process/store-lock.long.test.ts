@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { linesOf, makePlace, whyNoContainers, type Place } from '../support/process.js';
 
 const noContainers = whyNoContainers();
@@ -33,6 +34,14 @@ describe('the lock of an embedded store', () => {
     const { key } = JSON.parse(stdout) as { key: string };
     expect((await server.fetch('/v1/pets', { headers: { Authorization: `Bearer ${key}` } })).status).toBe(200);
     expect((await place.run(env)).stderr).toContain(`in use by process ${server.pid}`);
+  });
+
+  it.each([200, 500, 800])('lets a server start beside a command that began %i ms later', async (delayMs) => {
+    await place.prepareStore();
+    const program = place.launch({ PORT: '0' });
+    await sleep(delayMs);
+    expect(await place.keys(['list', '--json'])).toMatchObject({ code: 0 });
+    expect(await program.listens()).toBe(true);
   });
 
   it('is released by a server that stops, and taken over from a killed one', async () => {

@@ -1,5 +1,5 @@
 import { ApolloProvider } from '@apollo/client/react';
-import { StrictMode, useMemo, useState } from 'react';
+import { StrictMode, useState } from 'react';
 import { createRoot } from 'react-dom/client';
 import { AddPet } from './add-pet';
 import { createClient, type Limit } from './client';
@@ -12,12 +12,9 @@ const KEY = 'animal-store:key';
 function App() {
   // The key stays in this tab. An app with users of its own keeps it on its server instead, and asks the store from there.
   const [key, setKey] = useState(() => sessionStorage.getItem(KEY) ?? '');
-  const [limit, setLimit] = useState<Limit>();
-  const client = useMemo(() => createClient(key, setLimit), [key]);
   const changeKey = (next: string): void => {
     sessionStorage.setItem(KEY, next);
     setKey(next);
-    setLimit(undefined);
   };
   return (
     <main>
@@ -29,19 +26,26 @@ function App() {
         </p>
       )}
       <KeyForm value={key} onChange={changeKey} />
+      {key !== '' && <Animals apiKey={key} key={key} />}
+    </main>
+  );
+}
+
+/** Has the state of one key, so a late response for the previous key shows nothing. */
+function Animals({ apiKey }: { readonly apiKey: string }) {
+  const [limit, setLimit] = useState<Limit>();
+  const [client] = useState(() => createClient(apiKey, setLimit));
+  return (
+    <ApolloProvider client={client}>
       {limit && (
         <p>
           Requests left: {limit.left} of {limit.of}
           {limit.window && ` a ${limit.window}`}
         </p>
       )}
-      {key !== '' && (
-        <ApolloProvider client={client} key={key}>
-          <PetList />
-          <AddPet />
-        </ApolloProvider>
-      )}
-    </main>
+      <PetList />
+      <AddPet />
+    </ApolloProvider>
   );
 }
 

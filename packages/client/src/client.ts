@@ -42,7 +42,8 @@ export interface PetClientOptions {
   readonly concurrency?: number;
   /**
    * How long a call may wait in total, for limits and for a store in trouble, in milliseconds (default 65,000). A wait
-   * that would exceed this does not start. The time of the requests does not count.
+   * that would exceed this does not start. The time of the requests does not count, nor do the up to 250 ms by which
+   * each wait is extended at random.
    */
   readonly maxWaitMs?: number;
   /** How long one request may take, in milliseconds (default 10,000). */
@@ -53,7 +54,10 @@ export interface PetClientOptions {
   readonly getFromLists?: boolean;
   /** Called when calls begin to wait. */
   readonly onWait?: (wait: PetWait) => void;
-  /** Called with what is left of the key's plan after each response that states it, the shortest window first. */
+  /**
+   * Called with what is left of the key's plan after each response that states it, except after `key` and `usage`. The
+   * shortest window is first.
+   */
   readonly onLimit?: (windows: readonly LimitWindow[]) => void;
   /** Called once per window when 80 percent of it are used, and once for 95, as far as the responses show it. */
   readonly onNotice?: (notice: LimitNotice) => void;
@@ -120,8 +124,8 @@ export interface PetClient {
    */
   addAll(pets: Iterable<NewPet> | AsyncIterable<NewPet>, options: AddAllOptions): Promise<(Pet | PetError)[]>;
   /**
-   * Asks how many requests a query costs, without running it. This is free, but possible only 60 times a minute. Before
-   * a gateway knows the limits of the key, the error is `UNRECOGNIZED`.
+   * Asks how many requests a query costs, without running it. This is free, never repeated, and allowed 60 times a
+   * minute. Before a gateway knows the limits of the key, the error is `UNRECOGNIZED`.
    * @param document - without mutations
    */
   price(document: string, variables?: Readonly<Record<string, unknown>>, options?: CallOptions): Promise<number>;
@@ -175,6 +179,7 @@ export function createPetClient(options: PetClientOptions): PetClient {
     onLimit: tellLimit,
     concurrency,
     maxWaitMs,
+    idempotencyKeys,
   });
   const addAll = createAddAll(run, toInput);
 
@@ -183,7 +188,7 @@ export function createPetClient(options: PetClientOptions): PetClient {
     pets: (walked = {}) => walk(list, walked),
     loadMany,
     key: ({ signal } = {}) => ask('', signal),
-    usage: ({ days = 30, signal } = {}) => ask(`/usage?days=${days}`, signal),
+    usage: ({ days = 30, signal } = {}) => ask(`/usage?days=${encodeURIComponent(days)}`, signal),
     async get(id, call) {
       return unwrap((await loadMany([id], call))[0]);
     },
@@ -200,8 +205,10 @@ export function createPetClient(options: PetClientOptions): PetClient {
       return addAll(pets, addOptions);
     },
     async price(given, variables = {}, { signal } = {}) {
-      const document = toDryRun(given);
-      return (await runOne<{ readonly cost: number }>({ kind: 'price', variables, document }, signal)).cost;
+      // A bigint has no form in JSON.
+      const toJson = (_: string, value: unknown): unknown => (typeof value === 'bigint' ? String(value) : value);
+      const body = JSON.stringify({ query: toDryRun(given), variables }, toJson);
+      return (await runOne<{ readonly cost: number }>({ kind: 'price', variables, body }, signal)).cost;
     },
   };
 

@@ -2,6 +2,7 @@ import type { PetClientOptions } from './client.js';
 import { toStoreErrors } from './errors.js';
 import { readForeignResponse } from './foreign-response.js';
 import { createPetError, isPetError } from './pet-error.js';
+import { parseJson } from './request.js';
 
 /** A key as its holder sees it. Times are in ISO 8601, in UTC. */
 export interface Key {
@@ -83,10 +84,13 @@ export function createKeyRequest(
     signal?.addEventListener('abort', abort);
     try {
       const { href } = new URL(`${url.pathname.endsWith('/') ? '../' : ''}v1/key${path}`, url);
-      const init = { headers: { ...headers, Accept: 'application/json' }, signal: controller.signal };
-      // No other server gets the key.
-      const response = await fetch(href, { ...init, redirect: 'manual' });
-      const body: unknown = await response.json().catch(() => undefined);
+      const response = await fetch(href, {
+        headers: { ...headers, Accept: 'application/json' },
+        signal: controller.signal,
+        // No other server gets the key.
+        redirect: 'manual',
+      });
+      const body = parseJson(await response.text());
       if (!response.ok || body === undefined) throw toFailure(response, body);
       onHeaders(response.headers);
       return body as T;

@@ -8,7 +8,7 @@ export interface LimitWindow {
 }
 
 /** Two reset times that differ by less belong to the same window: both are rounded and arrive with some delay. */
-const SAME_WINDOW_MS = 2_500;
+export const SAME_WINDOW_MS = 2_500;
 /** A window that states more is ignored: it could stop the client for as long as the program runs. */
 const LONGEST_WINDOW_S = 86_400;
 

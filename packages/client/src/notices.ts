@@ -1,13 +1,10 @@
-import type { LimitWindow } from './limits.js';
+import { SAME_WINDOW_MS, type LimitWindow } from './limits.js';
 
 /** How much of a window is used: at least 80 or 95 percent. */
 export interface LimitNotice {
   readonly percent: 80 | 95;
   readonly window: LimitWindow;
 }
-
-/** Two reset times of one window differ by less: both are rounded and arrive with some delay. */
-const SAME_WINDOW_MS = 2_500;
 
 /** Creates the function that takes the windows after each response, and gives notice of each level once per window. */
 export function createNotices(onNotice: (notice: LimitNotice) => void): (windows: readonly LimitWindow[]) => void {
@@ -17,8 +14,10 @@ export function createNotices(onNotice: (notice: LimitNotice) => void): (windows
       const { name, limit, remaining, resetAt } = window;
       const used = (limit - remaining) / limit;
       const percent = used >= 0.95 ? 95 : used >= 0.8 ? 80 : 0;
-      const before = told.get(name);
-      if (before && percent <= before.percent && resetAt <= before.resetAt + SAME_WINDOW_MS) continue;
+      const before = told.get(name) ?? { resetAt: 0, percent: 0 };
+      // Responses may arrive in any order.
+      if (resetAt < before.resetAt - SAME_WINDOW_MS) continue;
+      if (percent <= before.percent && resetAt <= before.resetAt + SAME_WINDOW_MS) continue;
       told.set(name, { resetAt, percent });
       // What it throws must not keep the callers from their results.
       if (percent !== 0) queueMicrotask(() => onNotice({ percent, window }));

@@ -14,10 +14,10 @@ interface Task {
   readonly signal: AbortSignal | undefined;
   /** Repeats after failures that state no time to wait. */
   repeats: number;
-  /** The sum of its earlier waits. */
-  waitedMs: number;
-  /** When its present wait began, by `performance.now()`. */
-  waitsSince?: number | undefined;
+  /** The sum of its waits, with all of the present one. */
+  waitMs: number;
+  /** The end of its last wait, by `performance.now()`. */
+  waitsUntil: number;
 }
 
 /** Until when the client sends nothing, by `performance.now()`, and why. */
@@ -48,9 +48,9 @@ const nextTick: (run: () => void) => unknown =
 /** Creates a queue that sends the fields of one group together, and everything else alone. */
 export function createQueue(
   send: (fields: readonly Field[], controller: AbortController) => Promise<Reply>,
-  options: Required<Pick<PetClientOptions, 'concurrency' | 'maxWaitMs'>> & PetClientOptions,
+  options: Required<Pick<PetClientOptions, 'concurrency' | 'maxWaitMs' | 'idempotencyKeys'>> & PetClientOptions,
 ): Run {
-  const { concurrency, maxWaitMs, onLimit, onWait } = options;
+  const { concurrency, maxWaitMs, idempotencyKeys, onLimit, onWait } = options;
   let queue: Task[] = [];
   let windows: readonly LimitWindow[] = [];
   let pause: Pause | undefined;
@@ -77,9 +77,7 @@ export function createQueue(
       const results = fields.map(
         (field) =>
           new Promise((settle) => {
-            // A price waits for nothing, because it is free.
-            const add = field.document ? 'unshift' : 'push';
-            queue[add]({ field, settle, signal, repeats: 0, waitedMs: 0 });
+            queue.push({ field, settle, signal, repeats: 0, waitMs: 0, waitsUntil: 0 });
           }),
       );
       void Promise.all(results).then((values) => {
@@ -95,8 +93,10 @@ export function createQueue(
     clearTimeout(timer);
     queue = queue.filter(isWanted);
     for (let first = queue[0]; first && inFlight.size < (failuresInARow > 0 ? 1 : concurrency); first = queue[0]) {
-      if (first.field.document) {
-        void sendTasks([first]);
+      // A price waits for nothing, because it is free.
+      const price = queue.find(({ field }) => field.body);
+      if (price) {
+        void sendTasks([price]);
         continue;
       }
       if (pause && performance.now() < pause.until) return wait(pause);
@@ -132,20 +132,18 @@ export function createQueue(
   /** @returns false if the task may not wait so long, and has failed */
   function letWait(task: Task, until: number, reason: PetError): boolean {
     const now = performance.now();
-    task.waitsSince ??= now;
-    const waitedMs = task.waitedMs + now - task.waitsSince;
     const moreMs = Math.round(until - now);
-    const isShort = waitedMs + moreMs <= maxWaitMs;
-    if (!isShort) task.settle(toFinalError(reason, waitedMs, moreMs, maxWaitMs));
-    return isShort;
+    const totalMs = task.waitMs + Math.round(until - Math.max(now, task.waitsUntil));
+    if (totalMs > maxWaitMs) {
+      task.settle(toFinalError(reason, totalMs - moreMs, moreMs, maxWaitMs));
+      return false;
+    }
+    task.waitMs = totalMs;
+    task.waitsUntil = until;
+    return true;
   }
 
   async function sendTasks(tasks: readonly Task[]): Promise<void> {
-    const now = performance.now();
-    for (const task of tasks) {
-      task.waitedMs += now - (task.waitsSince ?? now);
-      task.waitsSince = undefined;
-    }
     const sent = new Set(tasks);
     queue = queue.filter((task) => !sent.has(task));
     const controller = new AbortController();
@@ -172,25 +170,29 @@ export function createQueue(
     }
     // What is queued would fail in the same way.
     if (isRefusedKey) for (const { settle } of queue.splice(0)) settle(first);
-    const failed = new Map<Task, PetError>();
-    for (const [index, task] of tasks.entries()) {
-      const result = results[index];
-      if (!isTemporary(result)) task.settle(result);
-      else if (isRepeatable(task)) failed.set(task, result);
-      else task.settle(toFinalError(result, task.waitedMs));
-    }
+    // A price is asked for once, and has a limit of its own.
+    if (tasks[0]?.field.body) return tasks[0].settle(first);
     // A single animal may fail for good. Only a request without any value tells that the store is in trouble.
-    failuresInARow = failed.size === tasks.length ? failuresInARow + 1 : 0;
+    failuresInARow = results.every(isTemporary) ? failuresInARow + 1 : 0;
     // The pause grows after each failure, in case the store states 0 or nothing.
     const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** failuresInARow);
     const now = performance.now();
-    for (const [task, reason] of failed) {
-      const { retryAfter } = reason as { readonly retryAfter?: number };
-      if (retryAfter === undefined) task.repeats += 1;
+    const repeated = tasks.filter((task, index) => {
+      const result = results[index];
+      if (!isTemporary(result)) {
+        task.settle(result);
+        return false;
+      }
+      const { retryAfter } = result as { readonly retryAfter?: number };
       const until = now + Math.max((retryAfter ?? 0) * 1_000, pauseMs);
-      if (!pause || pause.until < until) pause = { until, reason };
-    }
-    for (const [task, failure] of failed) if (letWait(task, (pause as Pause).until, failure)) queue.push(task);
+      if (!pause || pause.until < until) pause = { until, reason: result };
+      if (retryAfter === undefined) task.repeats += 1;
+      // Without idempotency keys, the animal could be added twice.
+      const isRepeatable = task.repeats <= MAX_REPEATS && (idempotencyKeys || task.field.kind !== 'addPet');
+      if (!isRepeatable) task.settle(toFinalError(result, task.waitMs));
+      return isRepeatable && letWait(task, pause.until, result);
+    });
+    queue.unshift(...repeated);
   }
 }
 
@@ -203,9 +205,4 @@ function isTemporary(result: unknown): result is PetError {
   if (!isPetError(result)) return false;
   const { code } = result;
   return isStoreErrorCode(code) ? STORE_ERRORS[code].repeat !== 'no' : code !== 'UNRECOGNIZED';
-}
-
-/** An `addPet` without an idempotency key could add the animal twice. */
-function isRepeatable({ field, repeats }: Task): boolean {
-  return repeats < MAX_REPEATS && (field.kind !== 'addPet' || Boolean(field.idempotencyKey));
 }

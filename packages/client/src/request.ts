@@ -7,7 +7,7 @@ import { createPetError, isPetError, type PetError } from './pet-error.js';
 /** A root field to request. */
 export interface Field {
   readonly kind: 'pet' | 'pets' | 'addPet' | 'price';
-  /** The values of the field's arguments by name; those of the document, if the field is its price. */
+  /** The values of the field's arguments by name. */
   readonly variables: Readonly<Record<string, unknown>>;
   /** The `Idempotency-Key` of the request. */
   readonly idempotencyKey?: string | undefined;
@@ -15,8 +15,8 @@ export interface Field {
   readonly group?: string;
   /** The position of an addition of a group, of which the store derives its idempotency key. */
   readonly position?: number;
-  /** What is priced. */
-  readonly document?: string;
+  /** The body of the request for a price. */
+  readonly body?: string;
 }
 
 export interface Reply {
@@ -72,9 +72,9 @@ const idOf = ({ variables }: Field): string => variables.id as string;
 
 /** Requests of the same number of fields have the same document, so the server compiles it once. */
 function toBody(fields: readonly Field[], pages: readonly Page[] | undefined): string {
-  const { kind, variables, document } = fields[0] as Field;
-  const list = variables.after === undefined ? LIST : NEXT;
-  if (document ?? kind === 'pets') return JSON.stringify({ query: document ?? list, variables });
+  const { kind, variables, body } = fields[0] as Field;
+  if (body) return body;
+  if (kind === 'pets') return JSON.stringify({ query: variables.after === undefined ? LIST : NEXT, variables });
   const values: unknown[][] = [];
   const roots: (string | undefined)[] = [];
   if (pages) {
@@ -131,7 +131,7 @@ function readReply(
   return { results: fields.map((field) => find(idOf(field))), headers };
 }
 
-function parseJson(text: string): unknown {
+export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

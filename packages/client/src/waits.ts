@@ -30,7 +30,7 @@ const MAX_REPEATS = 5;
 const JITTER_MS = 1_000;
 
 /**
- * Prepares an operation before it is sent: gives a mutation its idempotency key. Without one, it may not be repeated,
+ * Prepares an operation before it is sent: gives a mutation its idempotency key. Without such keys, it is not repeated,
  * because the animal could be added twice.
  */
 export function prepareOperation(
@@ -41,7 +41,7 @@ export function prepareOperation(
   const headers = new Headers(init);
   const name = 'idempotency-key';
   if (isMutation && idempotencyKeys !== false && !headers.get(name)) headers.set(name, createIdempotencyKey());
-  const maxRepeats = isMutation && !headers.get(name) ? 0 : MAX_REPEATS;
+  const maxRepeats = isMutation && idempotencyKeys === false ? 0 : MAX_REPEATS;
   let repeat = 0;
   const nextWait: NextWait = (outcome) => {
     // In seconds, as the refusal states; otherwise each wait is twice the last.

@@ -188,6 +188,25 @@ describe('addAll', () => {
   });
 });
 
+it('addAll adds those first that have failed', async () => {
+  const sent: number[][] = [];
+  const fetch: PetClientOptions['fetch'] = (_, { body }) => {
+    const { variables } = JSON.parse(body as string) as { variables: Record<string, NewPet> };
+    const names = Object.values(variables).map(({ name }) => Number(name.replace('Animal ', '')));
+    if (sent.push(names) === 2) return Promise.resolve(new Response('', { status: 503 }));
+    const tooLarge = { errors: [{ message: 'No.', extensions: { code: 'OPERATION_TOO_LARGE' } }] };
+    const pets = names.map((id, index) => [`_${index}`, { id }]);
+    return Promise.resolve(Response.json(sent.length === 1 ? tooLarge : { data: Object.fromEntries(pets) as object }));
+  };
+  await createPetClient({ url: 'http://store.example/graphql', key: 'k', fetch }).addAll(animals(4), { name: 'order' });
+  expect(sent).toEqual([
+    [0, 1, 2, 3],
+    [0, 1],
+    [0, 1],
+    [2, 3],
+  ]);
+});
+
 describe('addAll through windows that open again', () => {
   it('sends nothing that they would refuse, and the same idempotency keys', { timeout: 60_000 }, async () => {
     const keysWith = async (limit: number, skip?: number): Promise<unknown[]> => {

@@ -136,6 +136,27 @@ it('gives notice again in the next window, and at most once for one whose reset 
   expect(told).toEqual(['day 80 20', 'day 95 4', 'day 95 3']);
 });
 
+it('gives no notice for a late response of the window before', async () => {
+  const told: number[] = [];
+  const notice = createNotices(({ window: { remaining } }) => told.push(remaining));
+  for (const [remaining, resetAt] of [
+    [4, 1_000],
+    [99, 60_000],
+    [3, 0],
+  ] as const)
+    notice([{ name: 'minute', limit: 100, remaining, resetAt }]);
+  await Promise.resolve();
+  expect(told).toEqual([4]);
+});
+
+it('asks for the usage of the days that it is given, whatever they are', async () => {
+  const urls: string[] = [];
+  const fetch = (url: string): Promise<Response> => Promise.resolve(Response.json(urls.push(url)));
+  const client = createPetClient({ url: 'http://store.example/graphql', key: 'k', fetch });
+  await client.usage({ days: '1&days=2' as unknown as number });
+  expect(urls).toEqual(['http://store.example/v1/key/usage?days=1%26days%3D2']);
+});
+
 it('a gateway in front of another store has no /v1/key', async () => {
   const gateway = await startGateway('proxy');
   try {

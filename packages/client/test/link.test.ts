@@ -271,6 +271,12 @@ describe.each(MODES)('the retry-after link, if the response to an addPet is lost
     expect(connected.waits).toMatchObject([{ code: 'SERVICE_UNAVAILABLE', repeat: 1 }]);
   });
 
+  it('does not repeat it if the store ignores its own', async () => {
+    const connected = await connectBehindProxy({ idempotencyKeys: false });
+    expect((await add(connected, { 'Idempotency-Key': 'order-8' })).error).toMatchObject({ statusCode: 503 });
+    expect(keysOf(connected)).toEqual(['order-8']);
+  });
+
   it('does not repeat it without one', async () => {
     const before = await storedIds();
     const connected = await connectBehindProxy({ idempotencyKeys: false });

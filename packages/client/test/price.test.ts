@@ -82,6 +82,22 @@ describe('the price of a document', () => {
     await expect(waiting).rejects.toThrow();
   });
 
+  it('is refused the 61st time in a minute, which is not repeated and delays no other call', async () => {
+    const waits: unknown[] = [];
+    const client = await connect(5, { onWait: (wait) => waits.push(wait) });
+    for (let use = 0; use < 60; use++) await client.price('{ pets { id } }');
+    const last = client.price('{ pets { id } }', {}, { signal: AbortSignal.timeout(5_000) });
+    await expect(last).rejects.toMatchObject({ code: 'RATE_LIMITED', retryAfter: expect.any(Number) as number });
+    await client.list();
+    expect(waits).toEqual([]);
+  });
+
+  it('may have bigints among its variables', async () => {
+    const client = await connect(5);
+    const query = 'query ($after: ID) { pets(after: $after) { id } }';
+    expect(await client.price(query, { after: 2n ** 63n - 1n })).toBe(1);
+  });
+
   it('fails with the error of the store if the document is not valid, and sends no mutation', async () => {
     const client = await connect(5);
     await expect(client.price('{ dogs { id } }')).rejects.toMatchObject({ code: 'GRAPHQL_VALIDATION_FAILED' });
