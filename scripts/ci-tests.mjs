@@ -2,7 +2,7 @@
  * Runs all tests as CI does. npm has each version of Node as a package: everything runs on the oldest that is supported,
  * and what depends on Node most also on the recommended one and on the newest. A file with a failure runs once more, by
  * itself: many tests meet real outages and deadlines, which a busy machine can miss. The summary names such files. An
- * error outside of the tests belongs to no file that could run again, so it fails CI at once.
+ * error outside of the tests, in a file that has passed, fails CI at once.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
