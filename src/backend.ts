@@ -80,7 +80,7 @@ export function createStartupWait(log: Log, timeoutMs: number, signal?: AbortSig
         const remaining = deadline - performance.now();
         if (remaining <= 0) throw unreachable(what, error, ` (waited for ${timeoutMs / 1_000} s)`);
         if (!hasWaited)
-          log.warn({ reason: reasonOf(error), timeoutMs }, `${what} that cannot be reached: waiting for it`);
+          log.warn({ reason: reasonOf(error), timeoutMs }, `${what} that is not available: waiting for it`);
         await sleep(Math.min(RETRY_MS, remaining), undefined, { signal });
       }
     }
@@ -89,7 +89,7 @@ export function createStartupWait(log: Log, timeoutMs: number, signal?: AbortSig
 
 /** @param what - the variable and what it names */
 export function unreachable(what: string, error: StoreError, hint = ''): ConfigError {
-  return new ConfigError(`${what} that cannot be reached: ${reasonOf(error)}${hint}`);
+  return new ConfigError(`${what} that is not available: ${reasonOf(error)}${hint}`);
 }
 
 /** Operators need the cause, which clients do not see. */

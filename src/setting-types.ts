@@ -1,7 +1,7 @@
 import { z } from 'zod';
 
-/** Control characters, and characters that some programs take for the end of a line. */
-export const UNPRINTABLE = /[\p{Cc}\p{Zl}\p{Zp}]/u;
+/** Control characters, characters that some programs take for the end of a line, and the byte order mark. */
+export const UNPRINTABLE = /[\p{Cc}\p{Zl}\p{Zp}\uFEFF]/u;
 
 /** Those that pg knows: https://node-postgres.com/features/ssl */
 const SSL_MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify'];

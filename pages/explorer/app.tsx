@@ -47,20 +47,25 @@ export function App() {
       send(CHECK, next).then(({ result, answer: checked }) => {
         if (keyInUse.current !== next) return;
         setAnswer(checked);
-        setPlan((result.data as { rateLimit?: { plan?: string } } | undefined)?.rateLimit?.plan);
+        setPlan((result.data as { rateLimit?: { plan: string | null } } | undefined)?.rateLimit?.plan ?? undefined);
       }, explain);
     },
     [explain],
   );
 
   useEffect(() => {
+    const load = (): unknown =>
+      fetchDevelopmentKeys().then((keys) => {
+        if (!keys) return;
+        keyMemory.writeDevelopmentKeys(keys);
+        setDevelopmentKeys(keys);
+        if (keys.free !== undefined) useKey(keys.free);
+      }, explain);
     useKey(keyInUse.current);
-    fetchDevelopmentKeys().then((keys) => {
-      if (!keys) return;
-      keyMemory.writeDevelopmentKeys(keys);
-      setDevelopmentKeys(keys);
-      if (keys.free !== undefined) useKey(keys.free);
-    }, explain);
+    load();
+    // The user may open the address of a new token in this tab.
+    addEventListener('hashchange', load);
+    return () => removeEventListener('hashchange', load);
   }, [useKey, explain]);
 
   // On a phone, the response is below the editors.

@@ -3,7 +3,7 @@ import type { DevelopmentKeys } from '../key-memory.js';
 
 export interface KeyFieldProps {
   readonly value: string;
-  /** The plan of the key. Undefined until it is known. */
+  /** The plan of the key. Undefined if it is not known. */
   readonly plan: string | undefined;
   /** The development keys to switch between. Empty if this tab has none. */
   readonly developmentKeys: DevelopmentKeys;

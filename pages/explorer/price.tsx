@@ -1,10 +1,11 @@
 import { useEditorContext, useSchemaStore } from '@graphiql/react';
-import { getOperationAST, getVariableValues, OperationTypeNode, parse, validate, type GraphQLSchema } from 'graphql';
+import { parse, validate, type GraphQLSchema } from 'graphql';
 import { useEffect, useState } from 'react';
 import type { LimitWindow } from '../../packages/client/src/limits.js';
+import { toDryRun } from '../../packages/client/src/price.js';
 import { leftOf } from './budget.js';
 import { useNow } from './now.js';
-import { send, type Operation } from './server.js';
+import { send } from './server.js';
 
 /** The server prices sixty operations a minute. */
 const TYPING_MS = 1_000;
@@ -27,13 +28,13 @@ export function Price({ apiKey, windows }: PriceProps) {
     let timer: ReturnType<typeof setTimeout> | undefined;
     let latest: string | undefined = '';
     const ask = async (): Promise<void> => {
-      const dryRun = toDryRun(schema, queryEditor.getValue(), variableEditor.getValue(), queryEditor.operationName);
+      const dryRun = createDryRun(schema, queryEditor.getValue(), variableEditor.getValue(), queryEditor.operationName);
       const asked = JSON.stringify(dryRun);
       if (asked === latest) return;
       latest = asked;
       setCost(undefined);
       const sent = dryRun && (await send(dryRun, apiKey).catch(() => undefined));
-      if (asked === latest) setCost((sent?.result.data as { _price?: { cost: number } } | undefined)?._price?.cost);
+      if (asked === latest) setCost((sent?.result.data as { _0?: { cost: number } } | undefined)?._0?.cost);
     };
     const wait = (): void => {
       clearTimeout(timer);
@@ -61,27 +62,12 @@ export function Price({ apiKey, windows }: PriceProps) {
   );
 }
 
-/** @returns undefined for what is not a valid query: the server would refuse it, or run the mutation */
-function toDryRun(
-  schema: GraphQLSchema,
-  query: string,
-  variables: string,
-  name?: string | null,
-): Operation | undefined {
+/** @returns undefined for what is not valid, or has a mutation */
+function createDryRun(schema: GraphQLSchema, query: string, variables: string, name?: string | null) {
   try {
-    const document = parse(query);
-    const operation = getOperationAST(document, name) ?? getOperationAST(document);
-    if (operation?.operation !== OperationTypeNode.QUERY || !operation.selectionSet.loc) return undefined;
+    if (validate(schema, parse(query)).length > 0) return undefined;
     const values = JSON.parse(variables.trim() || '{}') as Record<string, unknown>;
-    const { errors = validate(schema, document) } = getVariableValues(
-      schema,
-      operation.variableDefinitions ?? [],
-      values,
-    );
-    if (errors.length > 0) return undefined;
-    const at = operation.selectionSet.loc.start + 1;
-    const dryRun = `${query.slice(0, at)}_price:rateLimit(dryRun:true){cost}${query.slice(at)}`;
-    return { query: dryRun, operationName: operation.name?.value, variables: values };
+    return { query: toDryRun(query), operationName: name ?? undefined, variables: values };
   } catch {
     return undefined;
   }

@@ -56,10 +56,9 @@ async function post(path: string, headers: HeadersInit, sent: string | null = nu
   const response = await fetch(new URL(path, document.baseURI), init).catch(() => {
     throw new Error('The server cannot be reached.');
   });
-  const body: unknown = await response.json().catch(() => {
-    throw new Error(`The response, with status ${response.status}, is not complete JSON. It may come from a proxy.`);
-  });
-  return { response, body };
+  const body: unknown = await response.json().catch(() => undefined);
+  if (typeof body === 'object' && body !== null) return { response, body };
+  throw new Error(`The response, with status ${response.status}, is not complete JSON. It may come from a proxy.`);
 }
 
 function toHeaders(key: string, others: Readonly<Record<string, string>>): Headers {

@@ -1,5 +1,10 @@
-/** Sends a request below /v1/key. @throws Error with a message for the user */
-export async function ask<T>(path: string, key: string, method = 'GET'): Promise<T> {
+import { updateWindows } from '../../packages/client/src/limits.js';
+
+/**
+ * Sends a request below /v1/key. Returns the answer, and what the key has left by the clock of this browser.
+ * @throws Error with a message for the user
+ */
+export async function ask(path: string, key: string, method = 'GET') {
   let headers;
   try {
     headers = new Headers({ Authorization: `Bearer ${key}`, 'apollographql-client-name': 'key page' });
@@ -12,5 +17,5 @@ export async function ask<T>(path: string, key: string, method = 'GET'): Promise
   });
   const body = (await response.json().catch(() => ({}))) as { readonly message?: string };
   if (!response.ok) throw new Error(body.message ?? `The response has status ${response.status}.`);
-  return body as T;
+  return { answer: body as unknown, windows: updateWindows([], response.headers) };
 }

@@ -4,6 +4,7 @@ import { copyOnClick } from '../clipboard.js';
 import { keyMemory } from '../key-memory.js';
 import { formatSeconds, secondsUntil } from '../seconds.js';
 import type { Key, KeyUsage } from '../../packages/client/src/key.js';
+import type { LimitWindow } from '../../packages/client/src/limits.js';
 import { ask } from './ask.js';
 import { drawUsage, format, sum, sumBy, type UsageRow } from './plot.js';
 
@@ -17,9 +18,10 @@ const secret = find('secret');
 const ADVICE =
   'It will be removed on 5 December 2030. Ask for the list of animals with the status filter instead, and keep them by id.';
 
-/** The key that was submitted last, and what the server says of it. */
+/** The key that was submitted last, how many were, and what the server says of it. */
 let keyInUse = '';
-let shown: { readonly key: Key; readonly usage: KeyUsage } | undefined;
+let runs = 0;
+let shown: { readonly windows: readonly LimitWindow[]; readonly usage: KeyUsage } | undefined;
 
 find('form').addEventListener('submit', (event) => {
   event.preventDefault();
@@ -35,19 +37,22 @@ if (field.value !== '') void show(field.value);
 
 async function show(key: string): Promise<void> {
   keyMemory.write((keyInUse = key));
+  const run = (runs += 1);
   shown = undefined;
+  find('answer').hidden = true;
   say('');
+  if (key === '') return;
   try {
-    const answers = key !== '' && { key: await ask<Key>('', key), usage: await ask<KeyUsage>('/usage?days=30', key) };
-    if (key !== keyInUse) return;
-    if (answers) shown = answers;
+    const { answer: facts, windows } = await ask('', key);
+    const { answer: usage } = await ask('/usage?days=30', key);
+    if (run !== runs) return;
+    shown = { windows, usage: usage as KeyUsage };
+    find('answer').hidden = false;
+    showKey(facts as Key);
+    showUsage(shown.usage);
   } catch (error) {
-    if (key === keyInUse) say((error as Error).message);
+    if (run === runs) say((error as Error).message);
   }
-  find('answer').hidden = !shown;
-  if (!shown) return;
-  showKey(shown.key);
-  showUsage(shown.usage);
 }
 
 function say(text: string): void {
@@ -72,8 +77,8 @@ function showKey(key: Key): void {
 
 /** Shows what is left now. A closed window is full again. */
 function showWindows(): void {
-  for (const { name, limit, remaining, resetAt } of shown?.key.windows ?? []) {
-    const seconds = secondsUntil(resetAt * 1_000, Date.now());
+  for (const { name, limit, remaining, resetAt } of shown?.windows ?? []) {
+    const seconds = secondsUntil(resetAt, Date.now());
     const left = seconds > 0 ? remaining : limit;
     const bar = find(name) as HTMLMeterElement;
     const reset = left < limit ? `, resets in ${formatSeconds(seconds)}` : '';
@@ -117,7 +122,8 @@ function showUsage(usage: KeyUsage): void {
 async function rotate(): Promise<void> {
   rotateButton.disabled = true;
   try {
-    const { key } = await ask<{ readonly key: string }>('/rotate', keyInUse, 'POST');
+    const { answer } = await ask('/rotate', keyInUse, 'POST');
+    const { key } = answer as { readonly key: string };
     field.value = key;
     (secret.querySelector('code') as HTMLElement).textContent = key;
     copy.textContent = 'Copy';

@@ -41,7 +41,7 @@ class ProxySession implements session.Session, session.UpstreamKey {
   readonly upstreamKey = this;
   readonly #key: KeyState;
   #keyless: session.KeylessSession | undefined;
-  /** Whether requests count as in flight from their admission. Those of an unknown key have to fit when they start. */
+  /** Whether `inFlight` has the admitted requests. For a key whose limits are not known, `start` adds each request. */
   #isReserved = false;
   /** When the cooldowns of other gateways were looked at. */
   #lookedAt = 0;

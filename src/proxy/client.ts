@@ -116,7 +116,7 @@ export function createUpstreamClient({ url, connections, timeoutMs, breaker, obs
         request.send();
       }
       forgetIdle(lane);
-      // A lane that is moved to the end is reached again.
+      // It moves to the end of the Map, where this loop meets it again: each lane sends one request a round.
       if ((lane.waiting.size > 0 || lanes.size > 1) && lanes.delete(lane.keyId)) lanes.set(lane.keyId, lane);
     }
   }

@@ -50,7 +50,7 @@ export function shareLedger(
     const parts = ['ban', 'refused', ...account.windows.map(({ name }) => name)];
     const call = {
       me,
-      // What never fits is not charged, but a ban counts first.
+      // An operation that can never fit costs nothing here: the script only reports a ban.
       cost: cost > findLargestCost(account) ? 0 : cost,
       banAfter: banAfter === Infinity ? -1 : banAfter,
       banMs: banSeconds * 1_000,

@@ -131,13 +131,6 @@ function unusable(directory: string, why: string): ConfigError {
   return new ConfigError(`DATA_DIR ${JSON.stringify(directory)} ${why}`);
 }
 
-/** By default, a decoder removes a byte order mark (U+FEFF) from the beginning of a text, where it may be part of a name. */
-class ExactTextDecoder extends TextDecoder {
-  constructor(...[label, options]: ConstructorParameters<typeof TextDecoder>) {
-    super(label, { ignoreBOM: true, ...options });
-  }
-}
-
 /**
  * Opens the embedded PostgreSQL. `serve` serves a connection that speaks PostgreSQL's protocol.
  * @param dataDir - the directory of its files, or `memory://`
@@ -148,8 +141,6 @@ export async function openPgliteDatabase(dataDir: string): Promise<Database & { 
   setFlagsFromString('--no-wasm-dynamic-tiering');
   // Imported on demand, so that other backends start faster.
   const { PGlite, types } = await import('@electric-sql/pglite');
-  // PGlite makes a decoder at the start and after every error.
-  globalThis.TextDecoder = ExactTextDecoder;
   const database = await PGlite.create({
     dataDir,
     // By default PGlite returns an int8 as a number or a bigint, depending on its size. The program uses text.

@@ -31,7 +31,7 @@ export function isBroken(error: unknown): boolean {
   return !(error instanceof pg.DatabaseError) && !(error instanceof StoreError);
 }
 
-/** Whether a new connection may run the statement: this one prepared it too long ago. */
+/** Whether the statement that this connection has prepared no longer fits the schema, or is gone. Another may run it. */
 export function isOutdated(error: unknown): boolean {
   return OUTDATED.has(codeOf(error));
 }

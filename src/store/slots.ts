@@ -33,7 +33,7 @@ export function createSlots(max: number) {
       if (isWrite) writes -= 1;
       startWaiting();
     },
-    /** Makes do with fewer slots for a while. */
+    /** Allows fewer slots for a while. */
     limitTo(count: number, ms: number): void {
       limit = count;
       setTimeout(() => {

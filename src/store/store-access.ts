@@ -94,8 +94,9 @@ class CallerSession implements Session {
 
 /** How long what the store has said is valid. A revocation takes this long at most, and a key works this long in an outage. */
 const TRUSTED_MS = 5_000;
-/** After this time, the store is asked again in the background: for a key that may have changed, and for any key. */
+/** How often the version of all keys is asked for, and a key of another version is looked up again, in the background. */
 const REFRESH_MS = 1_000;
+/** After this time, a key is looked up again even if the version is the same. */
 const REFRESH_ALL_MS = 60_000;
 
 /** What the store has said, and when it was asked, by `monotonicNow`. */

@@ -288,7 +288,7 @@ describeInBrowser('the offline explorer', () => {
   });
 
   it('runs the operation again after a 429, when its time has come', async () => {
-    const store = await startShortWindowStore({ limit: 1, seconds: 5 });
+    const store = await startShortWindowStore({ limit: 1, seconds: 10 });
     const proxy = await startProxyBefore(store.url, { EXPLORER: 'true' });
     const { page, close } = await openPage(browser);
     await page.goto(`${proxy.url}/explorer`);

@@ -172,7 +172,7 @@ describe('a start while something is unavailable', () => {
     expect(performance.now() - startedAt).toBeGreaterThan(timeoutMs);
     expect(code).toBe(1);
     expect(linesOf(stderr)).toEqual([
-      expect.stringMatching(new RegExp(`${name}.*cannot be reached.*${timeoutMs / 1_000} s`)),
+      expect.stringMatching(new RegExp(`${name}.*is not available.*${timeoutMs / 1_000} s`)),
     ]);
     expect(stdout.match(/waiting for it/g)).toHaveLength(1);
     expect(stdout + stderr).not.toContain('geheim');

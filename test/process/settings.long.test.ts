@@ -126,7 +126,7 @@ it.each([
   expect(linesOf(stderr)).toEqual([expect.stringContaining(`${name}_FILE names a`)]);
   if (name === 'DATABASE_URL') {
     const keys = await place.keys(['list'], env);
-    expect(linesOf(keys.stderr).at(-1)).toContain('DATABASE_URL_FILE names a database that cannot be reached');
+    expect(linesOf(keys.stderr).at(-1)).toContain('DATABASE_URL_FILE names a database that is not available');
   }
   await place.close();
 });

@@ -128,9 +128,9 @@ describe('a Redis server that cannot be used', () => {
   });
 
   it.each([
-    ['sends the same reply to everything', '+OK\r\n', /cannot be reached: .+ \(waited for 2 s\)$/],
-    ['loads its data', '+OK\r\n-LOADING Redis is loading\r\n', /cannot be reached: LOADING .+ \(waited for 2 s\)$/],
-    ['never answers', '', /cannot be reached: .+ \(waited for 2 s\)$/],
+    ['sends the same reply to everything', '+OK\r\n', /is not available: .+ \(waited for 2 s\)$/],
+    ['loads its data', '+OK\r\n-LOADING Redis is loading\r\n', /is not available: LOADING .+ \(waited for 2 s\)$/],
+    ['never answers', '', /is not available: .+ \(waited for 2 s\)$/],
   ])('%s: the start waits, and then states the reason', async (_, text, why) => {
     await expect(start(await answering(text))).rejects.toThrow(why);
   });

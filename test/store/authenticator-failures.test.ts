@@ -11,7 +11,7 @@ describe('while the database is unavailable', () => {
   let key: string;
 
   beforeEach(async () => {
-    vi.useFakeTimers({ now: Date.UTC(2026, 0, 1) });
+    vi.useFakeTimers({ now: Date.UTC(2026, 0, 1), toFake: ['Date', 'performance'] });
     keys = createFakeKeys();
     authenticator = createAuthenticator(keys);
     key = keys.add();

@@ -224,7 +224,7 @@ export function createPetClient(options: PetClientOptions): PetClient {
   async function loadMany(given: readonly PetId[], { signal }: CallOptions = {}): Promise<(Pet | PetError)[]> {
     const ids = given.map((id) => parseId('id', id));
     // Neighbours share a list.
-    const valid = sortIds(ids.filter((id) => typeof id === 'string'));
+    const valid = sortIds([...new Set(ids.filter((id) => typeof id === 'string'))]);
     const fields = valid.map((id): Field => ({ kind: 'pet', variables: { id }, group: 'pet' }));
     const results = await run(fields, signal);
     const found = new Map(valid.map((id, index) => [id, results[index] as Pet | PetError]));

@@ -7,7 +7,8 @@ export function readForeignResponse(status: number, headers: Headers): StoreErro
   const code = status === 429 ? 'RATE_LIMITED' : [502, 503, 504].includes(status) ? 'SERVICE_UNAVAILABLE' : undefined;
   // Seconds, or a date (https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3). `Date.parse` accepts more than dates.
   const value = headers.get('retry-after') ?? '';
-  const untilDate = value.endsWith('GMT') ? Math.ceil((Date.parse(value) - Date.now()) / 1_000) : undefined;
+  const now = Date.parse(headers.get('date') ?? '') || Date.now();
+  const untilDate = value.endsWith('GMT') ? Math.ceil((Date.parse(value) - now) / 1_000) : undefined;
   const retryAfter = /^\d+$/.test(value) ? Number(value) : untilDate;
   return toStoreErrors([{ message, extensions: { code, retryAfter } }])[0] as StoreError | UnrecognizedError;
 }

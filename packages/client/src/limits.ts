@@ -26,8 +26,8 @@ export function updateWindows(known: readonly LimitWindow[], headers: Headers): 
     if (limit === 0 || remaining === undefined || t > LONGEST_WINDOW_S) return [];
     const resetAt = now + t * 1_000;
     const before = known.find((one) => one.name === name && one.resetAt > now);
-    const isSame = before && Math.abs(before.resetAt - resetAt) <= SAME_WINDOW_MS;
-    // Responses may arrive in any order. Within a window, `remaining` only falls, so the lower number is the newer one.
+    const isSame = before?.limit === limit && Math.abs(before.resetAt - resetAt) <= SAME_WINDOW_MS;
+    // Responses may arrive in any order. Within a window of one plan, `remaining` only falls: the lower number is newer.
     return isSame && before.remaining < remaining ? before : { name, limit, remaining, resetAt };
   });
   return windows.length > 0 ? windows : known;

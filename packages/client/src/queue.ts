@@ -33,6 +33,8 @@ const LONGEST_PAUSE_MS = 5_000;
 const JITTER_MS = 250;
 /** Requests in flight that fail at about the same time cause one wait. */
 const SAME_WAIT_MS = 1_000;
+/** During a longer pause, one request tries whether it is still needed: the limits may have been raised. */
+const LONG_MS = 60_000;
 
 const NOTHING_LEFT = createPetError({
   code: 'RATE_LIMITED',
@@ -58,6 +60,11 @@ export function createQueue(
   /** The end of the last wait that `onWait` was told, by `performance.now()`. */
   let toldUntil = 0;
   const inFlight = new Map<AbortController, readonly Task[]>();
+  /** When the last request was sent that the key pays for, by `performance.now()`, and whether it was sent in a pause. */
+  let sentAt = 0;
+  let isTrying = false;
+  /** What each signal ends. It has one listener, because Node warns of a leak if there are many. */
+  const signals = new WeakMap<AbortSignal, Set<() => void>>();
   /** The server's default. The client halves this if a server takes fewer. */
   let maxFields = 100;
   /** Unless it is 0, the client sends one request at a time. It starts so, to learn the windows. */
@@ -66,14 +73,13 @@ export function createQueue(
   return (fields, signal) =>
     new Promise((resolve, reject) => {
       signal?.throwIfAborted();
-      // Node warns of a leak if many calls add listeners to the same signal. Older browsers lack `any`.
-      const own = signal && ((AbortSignal as Partial<typeof AbortSignal>).any?.([signal]) ?? signal);
       const abort = (): void => {
         reject(signal?.reason as Error);
         for (const [controller, tasks] of inFlight) if (!tasks.some(isWanted)) controller.abort();
         sendQueued();
       };
-      own?.addEventListener('abort', abort);
+      const ended = signal && listen(signal);
+      ended?.add(abort);
       const results = fields.map(
         (field) =>
           new Promise((settle) => {
@@ -82,11 +88,20 @@ export function createQueue(
       );
       void Promise.all(results).then((values) => {
         // The signal may live as long as the program.
-        own?.removeEventListener('abort', abort);
+        ended?.delete(abort);
         resolve(values);
       });
       nextTick(sendQueued);
     });
+
+  function listen(signal: AbortSignal): Set<() => void> {
+    const known = signals.get(signal);
+    if (known) return known;
+    const ended = new Set<() => void>();
+    signals.set(signal, ended);
+    signal.addEventListener('abort', () => [...ended].forEach((end) => end()));
+    return ended;
+  }
 
   /** Sends what may be sent now. A response or a timer continues with the rest. */
   function sendQueued(): void {
@@ -99,14 +114,19 @@ export function createQueue(
         void sendTasks([price]);
         continue;
       }
-      if (pause && performance.now() < pause.until) return wait(pause);
+      if (isTrying) return;
+      if (pause && performance.now() < pause.until) {
+        if (performance.now() < tryAt(pause) || inFlight.size > 0) return wait(pause);
+        void sendTasks([first], true);
+        return;
+      }
       const { group } = first.field;
       // No operation may cost more than a window holds.
       const size = group === undefined ? 1 : Math.min(maxFields, ...windows.map(({ limit }) => limit));
       const tasks = queue.filter(({ field }) => field.group === group).slice(0, size);
       const now = Date.now();
       const left = windows.map(({ limit, remaining, resetAt }) => (resetAt > now ? remaining : limit));
-      const room = Math.min(...left) - [...inFlight.values()].flat().length;
+      const room = Math.min(...left) - [...inFlight.values()].flat().filter(({ field }) => !field.body).length;
       // The responses in flight may show more room, and one full request is better than two.
       if (room < tasks.length && inFlight.size > 0) return;
       if (room > 0) void sendTasks(tasks.slice(0, room));
@@ -117,13 +137,19 @@ export function createQueue(
     }
   }
 
-  /** Continues when the pause ends. */
-  function wait({ until, reason }: Pause): void {
+  /** A request with a banned key could prolong the ban. */
+  function tryAt({ until, reason }: Pause): number {
+    return reason.code === 'KEY_BANNED' ? until : Math.min(until, sentAt + LONG_MS);
+  }
+
+  /** Continues when the pause ends, or is long. */
+  function wait(current: Pause): void {
+    const { until, reason } = current;
     queue = queue.filter((task) => letWait(task, until, reason));
     if (!queue[0]) return;
     const now = performance.now();
     const waitMs = Math.round(until - now);
-    timer = setTimeout(sendQueued, waitMs + Math.random() * JITTER_MS);
+    timer = setTimeout(sendQueued, tryAt(current) - now + Math.random() * JITTER_MS);
     if (toldUntil > now && until < toldUntil + SAME_WAIT_MS) return;
     toldUntil = until;
     if (onWait) queueMicrotask(() => onWait({ code: reason.code, waitMs }));
@@ -143,15 +169,22 @@ export function createQueue(
     return true;
   }
 
-  async function sendTasks(tasks: readonly Task[]): Promise<void> {
+  /** @param isTrial - whether the response decides about the pause */
+  async function sendTasks(tasks: readonly Task[], isTrial = false): Promise<void> {
     const sent = new Set(tasks);
     queue = queue.filter((task) => !sent.has(task));
     const controller = new AbortController();
     inFlight.set(controller, tasks);
     const fields = tasks.map(({ field }) => field);
+    if (!fields[0]?.body) sentAt = performance.now();
+    isTrying ||= isTrial;
     const reply = await send(fields, controller);
     inFlight.delete(controller);
-    if (tasks.some(isWanted)) readReply(tasks, reply);
+    if (isTrial) isTrying = false;
+    if (tasks.some(isWanted)) {
+      if (isTrial) pause = undefined;
+      readReply(tasks, reply);
+    }
     sendQueued();
   }
 
@@ -165,6 +198,13 @@ export function createQueue(
     if (onLimit && windows !== known) queueMicrotask(() => onLimit(windows));
     if (isTooLarge && tasks.length > 1) {
       maxFields = Math.min(maxFields, Math.ceil(tasks.length / 2));
+      queue.unshift(...tasks);
+      return;
+    }
+    // The key has less left than this cost. The next request costs no more than that.
+    const left = Math.min(...windows.map(({ remaining }) => remaining));
+    const isRefused = isPetError(first) && first.code === 'RATE_LIMITED' && results.every((result) => result === first);
+    if (isRefused && left > 0 && left < tasks.length) {
       queue.unshift(...tasks);
       return;
     }

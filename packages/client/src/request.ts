@@ -108,8 +108,8 @@ function readReply(
   const { data } = Object(body) as { readonly data?: Readonly<Record<string, unknown>> | null };
   if (!data) {
     const error = errors[0] ?? readForeignResponse(status, headers);
-    // The store has a limit for the cost, one for the number of root fields, and one for the size of the body.
-    const isTooLarge = ['OPERATION_TOO_LARGE', 'BAD_REQUEST'].includes(error.code);
+    // The store has a limit for the cost, one for the number of root fields (422), and one for the body (413).
+    const isTooLarge = error.code === 'OPERATION_TOO_LARGE' || (error.code === 'BAD_REQUEST' && status !== 400);
     const refusal = createPetError(error);
     return { results: fields.map(() => refusal), isTooLarge, headers };
   }
