@@ -8,6 +8,7 @@ RUN npm ci --ignore-scripts --no-audit --no-fund
 COPY tsconfig.json tsconfig.build.json vite.config.ts README.md ./
 COPY scripts scripts
 COPY docs docs
+COPY schema schema
 COPY src src
 COPY pages pages
 # The explorer uses one of its files.

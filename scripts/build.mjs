@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const ROOT = dirname(import.meta.dirname);
-const SOURCES = ['src', 'pages', 'docs', 'README.md', 'packages/client/src'];
+const SOURCES = ['src', 'pages', 'docs', 'schema', 'README.md', 'packages/client/src'];
 const SETTINGS = ['package.json', 'tsconfig.json', 'tsconfig.build.json', 'vite.config.ts'];
 const DIST = join(ROOT, 'dist');
 /** What the build writes last. Its time is that of the build. */

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { parseBearer } from '../access/api-key.js';
 import type { OwnKeys } from '../access/own-keys.js';
 import { keyReadOnly } from '../access/refusals.js';
@@ -11,16 +12,9 @@ import type { HttpRequest } from '../http/request.js';
 import { parseJsonBody } from '../json/exact-json.js';
 import { parseIdempotencyKey } from '../pets/idempotency-key.js';
 import type { Pet, PetQuery } from '../pets/pet.js';
-import {
-  findBrownout,
-  findLookupRefusal,
-  LOOKUP_DEPRECATED_SINCE,
-  LOOKUP_SUNSET,
-  type Brownout,
-} from '../pets/removal.js';
+import { findLookupRefusal, LOOKUP_DEPRECATED_SINCE, LOOKUP_SUNSET, type Brownout } from '../pets/removal.js';
 import { pickPet, type Call, type PetSource } from '../pets/pet-source.js';
 import type { Api, Route } from '../http/route.js';
-import { createOpenApiDocument } from './openapi.js';
 import {
   emptyBody,
   listQuery,
@@ -54,7 +48,10 @@ export function createRest(
   brownouts: readonly Brownout[] = [],
 ): Api {
   const requireJson = createMediaTypeChooser([JSON_TYPE]);
-  const openApi = jsonReply(200, JSON.stringify(createOpenApiDocument(keySelfRotation)));
+  const text = readFileSync(new URL('../../schema/openapi.json', import.meta.url), 'utf8');
+  const document = JSON.parse(text) as { readonly paths: Record<string, object> };
+  if (!keySelfRotation) delete document.paths['/key/rotate'];
+  const openApi = jsonReply(200, JSON.stringify(document));
 
   const list: Endpoint = ({ search }) => {
     const query = parseQuery(listQuery, search);
@@ -118,9 +115,7 @@ export function createRest(
     /** RFC 9745, RFC 8594, RFC 8288. */
     headers: {
       Deprecation: `@${LOOKUP_DEPRECATED_SINCE.getTime() / 1_000}`,
-      get Sunset() {
-        return (findBrownout(brownouts)?.start ?? LOOKUP_SUNSET).toUTCString();
-      },
+      Sunset: LOOKUP_SUNSET.toUTCString(),
       Link: '</v1/pets>; rel="successor-version"',
     },
   };

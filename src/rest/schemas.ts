@@ -3,16 +3,9 @@ import { redact } from '../access/api-key.js';
 import { StoreError } from '../errors.js';
 import { BODY, JsonNumber } from '../json/exact-json.js';
 import { INT64_RULE, isInt64, type Int64 } from '../pets/int64.js';
-import { isLimit, isName, LIMIT, LIMIT_RULE, NAME_LENGTH, NAME_RULE, PET_STATUSES } from '../pets/pet.js';
+import { isLimit, isName, LIMIT, LIMIT_RULE, NAME_RULE, PET_STATUSES } from '../pets/pet.js';
 
-const petStatus = z
-  .enum(PET_STATUSES, `must be one of ${PET_STATUSES.map((status) => `"${status}"`).join(', ')}`)
-  .meta({ description: 'Availability status.' });
-
-const name = z
-  .string('must be a string')
-  .refine(isName, NAME_RULE)
-  .meta({ minLength: NAME_LENGTH.minimum, maxLength: NAME_LENGTH.maximum, description: "The animal's name." });
+const petStatus = z.enum(PET_STATUSES, `must be one of ${PET_STATUSES.map((status) => `"${status}"`).join(', ')}`);
 
 /** The parser returns a JsonNumber for a number that is not an exact integer in plain decimal. */
 const isNumber = (value: unknown): boolean => typeof value === 'number' || value instanceof JsonNumber;
@@ -21,22 +14,15 @@ const int64 = z
   .custom<number | JsonNumber>((value) => isNumber(value) && isInt64(String(value)), {
     error: ({ input }) => (isNumber(input) ? INT64_RULE : 'must be a number such as 42, without quotes'),
   })
-  .transform((value) => String(value) as Int64)
-  .meta({ type: 'integer', format: 'int64' });
+  .transform((value) => String(value) as Int64);
 
 /** In a path or a query. */
-const int64Text = z.string().refine(isInt64, INT64_RULE).meta({ type: 'integer', format: 'int64' });
-
-const categoryId = int64.meta({ description: 'Identifier of the category the animal belongs to.' });
-const id = int64.meta({ description: 'Identifier assigned by the service on creation.' });
+const int64Text = z.string().refine(isInt64, INT64_RULE);
 
 export const newPetBody = z.strictObject(
-  { name, categoryId, status: petStatus.optional() },
+  { name: z.string('must be a string').refine(isName, NAME_RULE), categoryId: int64, status: petStatus.optional() },
   explain('property', 'A new animal takes name, categoryId and status.'),
 );
-
-/** An animal in a response, for the documentation. */
-export const petBody = z.strictObject({ id, name, categoryId, status: petStatus.optional() });
 
 export const listQuery = z.strictObject(
   {
@@ -45,17 +31,9 @@ export const listQuery = z.strictObject(
       .regex(/^(?:0|[1-9]\d{0,14})$/, `${LIMIT_RULE} in plain digits`)
       .transform(Number)
       .refine(isLimit, LIMIT_RULE)
-      .default(LIMIT.default)
-      .meta({
-        type: 'integer',
-        minimum: LIMIT.minimum,
-        maximum: LIMIT.maximum,
-        description: 'The most animals to return.',
-      }),
-    status: petStatus.optional().meta({ description: 'Only animals of this status.' }),
-    after: int64Text
-      .optional()
-      .meta({ description: 'Only animals with a greater identifier, whether an animal has this one or not.' }),
+      .default(LIMIT.default),
+    status: petStatus.optional(),
+    after: int64Text.optional(),
   },
   explain('parameter', 'A list takes limit, status and after.'),
 );
@@ -67,33 +45,16 @@ export const usageQuery = z.strictObject(
       .string()
       .regex(/^(?:[1-9]\d?|[12]\d\d|3[0-5]\d|36[0-6])$/, 'must be a whole number from 1 to 366, in plain digits')
       .transform(Number)
-      .default(30)
-      .meta({ type: 'integer', minimum: 1, maximum: 366, description: 'How many days, with today.' }),
+      .default(30),
   },
   explain('parameter', 'The usage takes days.'),
 );
 
 export const emptyBody = z.strictObject({}, explain('property', 'A rotation takes none.'));
 
-export const lookupPath = z.strictObject({
-  petId: int64Text.meta({ description: 'The identifier of the animal.' }),
-});
-
-/** For the documentation: `parseIdempotencyKey` parses the header. */
-export const idempotencyHeader = z.strictObject({
-  'Idempotency-Key': z.string().min(1).max(257).optional().meta({
-    description:
-      'Chosen by the client, 1 to 255 printable ASCII characters, in double quotes or bare. Equal requests with one key add one animal and get the same answer for 24 hours.',
-  }),
-});
+export const lookupPath = z.strictObject({ petId: int64Text });
 
 export const noQuery = z.strictObject({}, explain('parameter', 'This request takes none.'));
-
-export const errorBody = z.strictObject({
-  code: z.string().meta({ description: 'Machine-readable error code.' }),
-  message: z.string().meta({ description: 'Human-readable description.' }),
-  status: z.int().meta({ description: 'The HTTP status code.', format: undefined, minimum: 400, maximum: 599 }),
-});
 
 /** Validates the query of a URL. @throws StoreError `invalid_request` */
 export function parseQuery<T extends z.ZodType>(schema: T, search: string): z.output<T> {

@@ -87,15 +87,15 @@ describe.each(MODES)('lookups, %s store', (mode) => {
   if (mode === 'proxy') return;
 
   it('do the same over REST', async () => {
-    for (const [gateway, status, window] of [
-      [during, 404, present],
-      [before, 200, future],
+    for (const [gateway, status] of [
+      [during, 404],
+      [before, 200],
     ] as const) {
       const { key } = await gateway.createKey();
       const headers = { Authorization: `Bearer ${key}` };
       const response = await gateway.fetch('/v1/pets/1', { headers });
       expect(response.status).toBe(status);
-      expect(response.headers.get('sunset')).toBe(new Date(window.split('/')[0] as string).toUTCString());
+      expect(response.headers.get('sunset')).toBe('Thu, 05 Dec 2030 00:00:00 GMT');
       if (status === 404)
         expect(await response.json()).toMatchObject({
           code: 'not_found',

@@ -28,6 +28,7 @@ const FILES = [
   'migrations/*.sql',
   'package.json',
   'schema/animal-store.graphql',
+  'schema/openapi.json',
 ];
 
 const run = promisify(execFile);

@@ -31,7 +31,16 @@ describe('an installation without development packages', () => {
 
   beforeAll(() => {
     folder = mkdtempSync(join(tmpdir(), 'production-'));
-    for (const name of ['package.json', 'scripts', 'src', 'pages', 'docs', 'README.md', 'packages/client/src'])
+    for (const name of [
+      'package.json',
+      'scripts',
+      'src',
+      'pages',
+      'docs',
+      'schema',
+      'README.md',
+      'packages/client/src',
+    ])
       cpSync(join(ROOT, name), join(folder, name), { recursive: true });
     for (const name of ['tsconfig.json', 'tsconfig.build.json', 'vite.config.ts'])
       cpSync(join(ROOT, name), join(folder, name));

@@ -35,13 +35,17 @@ const KEYWORDS: Readonly<Record<string, Keyword>> = {
   $ref: (value, reference, { root, at }) => validate(value, resolve(reference as string, root), root, at),
   type: (value, type, { at }) => complain([type].flat().includes(typeOf(value)), `${at} is no ${String(type)}`),
   format(value, format, { at }) {
-    if (format !== 'int64' || !(value instanceof WrittenNumber)) throw new Error(`unknown format at ${at}`);
+    if (format !== 'int64') throw new Error(`unknown format at ${at}`);
+    if (!(value instanceof WrittenNumber) || typeOf(value) !== 'integer') return [];
     return complain(BigInt.asIntN(64, BigInt(value.text)) === BigInt(value.text), `${at} is no int64`);
   },
   minimum: (value, least, { at }) => complain(numberOf(value) >= (least as number), `${at} is too small`),
   maximum: (value, most, { at }) => complain(numberOf(value) <= (most as number), `${at} is too large`),
   minLength: (value, least, { at }) => complain(lengthOf(value) >= (least as number), `${at} is too short`),
   maxLength: (value, most, { at }) => complain(lengthOf(value) <= (most as number), `${at} is too long`),
+  pattern: (value, pattern, { at }) =>
+    complain(typeof value === 'string' && new RegExp(pattern as string, 'u').test(value), `${at} has another form`),
+  const: (value, only, { at }) => complain(value === only, `${at} is another value`),
   enum: (value, values, { at }) => complain((values as unknown[]).includes(value), `${at} is none of the values`),
   items: (value, items, { root, at }) =>
     (value as unknown[]).flatMap((item, i) => validate(item, items as JsonObject, root, `${at}[${i}]`)),
@@ -54,7 +58,8 @@ const KEYWORDS: Readonly<Record<string, Keyword>> = {
   additionalProperties(value, allowed, { schema, at }) {
     if (allowed !== false) throw new Error(`unknown additionalProperties at ${at}`);
     const known = Object.keys(schema.properties as JsonObject);
-    return Object.keys(value as JsonObject).flatMap((name) => complain(known.includes(name), `${at}.${name} is extra`));
+    const names = isObject(value) ? Object.keys(value) : [];
+    return names.flatMap((name) => complain(known.includes(name), `${at}.${name} is extra`));
   },
 };
 

@@ -1,5 +1,6 @@
 import { parse } from 'lossless-json';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { takeDatabaseAccess } from '../support/database-access.js';
 import { breakReads, startGateway, STORES, type Gateway } from '../support/gateway.js';
 import { isObject, resolve, validate, WrittenNumber } from './json-schema.js';
 import { createRestClient, type Answer, type RestClient } from './requests.js';
@@ -36,14 +37,23 @@ describe.each(STORES)('the OpenAPI document, %s store', (mode) => {
     const names = operations().map(({ operation }) => operation.operationId as string);
     expect(names.sort()).toEqual(['createPet', 'getKey', 'getPet', 'listKeyUsage', 'listPets', 'rotateKey']);
     for (const { path, operation } of operations()) {
-      for (const [status, response] of Object.entries(operation.responses as Record<string, any>)) {
+      for (const status of Object.keys(operation.responses as object)) {
+        const response = responseOf(operation, status);
         expect(response.description).toEqual(expect.any(String));
         const mediaTypes = status === '304' ? [] : ['application/json'];
         expect(Object.keys((response.content ?? {}) as object)).toEqual(mediaTypes);
-        for (const { example, examples } of Object.values((response.content ?? {}) as Record<string, any>))
-          expect(Object.keys((example ?? examples) as object)).not.toEqual([]);
-        for (const header of Object.values(response.headers as Record<string, any>))
+        for (const { schema, example, examples } of Object.values((response.content ?? {}) as Record<string, any>)) {
+          const bodies = examples
+            ? Object.values(examples as object).map((one): unknown => deref(one).value)
+            : [example];
+          expect(bodies).not.toEqual([]);
+          for (const body of bodies) expect(complaints(JSON.stringify(body), schema)).toEqual([]);
+        }
+        for (const header of Object.values(response.headers as object).map(deref)) {
           expect(header.schema.type).toMatch(/string|integer/);
+          if (header.example !== undefined)
+            expect(complaints(JSON.stringify(header.example), header.schema)).toEqual([]);
+        }
       }
       const inPath = Array.from(path.matchAll(/\{(\w+)\}/g), ([, name]) => name);
       const declared = parametersOf(operation).filter((parameter) => parameter.in === 'path');
@@ -52,13 +62,13 @@ describe.each(STORES)('the OpenAPI document, %s store', (mode) => {
     }
   });
 
-  it('has no unresolved reference and no unused schema', () => {
-    const references = collectReferences(document);
-    for (const reference of references)
-      expect(resolve(reference, document as Record<string, unknown>)).toBeTypeOf('object');
-    const names = [...references].map((reference) => reference.replace('#/components/schemas/', ''));
-    expect(names.sort()).toEqual(['Error', 'NewPet', 'Pet', 'PetStatus']);
-    expect(Object.keys(document.components.schemas as object).sort()).toEqual(names);
+  it('has no unresolved reference and no unused component', () => {
+    const { securitySchemes: _, ...components } = document.components as Record<string, object>;
+    const names = Object.entries(components).flatMap(([kind, parts]) =>
+      Object.keys(parts).map((name) => `#/components/${kind}/${name}`),
+    );
+    expect([...collectReferences(document)].sort()).toEqual(names.sort());
+    expect(Object.keys(components.schemas as object).sort()).toEqual(['Error', 'NewPet', 'Pet', 'PetStatus']);
   });
 
   it('requires a bearer key for every operation', () => {
@@ -107,83 +117,221 @@ describe.each(STORES)('the OpenAPI document, %s store', (mode) => {
     expect(operations().filter(({ operation }) => operation.deprecated)).toHaveLength(1);
   });
 
-  it('has a message that the server sends as the example of each 400', async () => {
-    const exampleOf = (operation: any): unknown =>
-      operation.responses['400'].content['application/json'].examples.invalid_request.value;
+  it('has a message that the server sends as the example of each 400 and of other refusals', async () => {
     const { '/pets': pets, '/pets/{petId}': lookup, '/key': key, '/key/usage': usage } = document.paths;
-    const answers = [
+    const rotate = document.paths['/key/rotate'].post;
+    const readOnly = createRestClient(gateway, (await gateway.createKey({ readOnly: true })).key);
+    const rotated = createRestClient(gateway, (await gateway.createKey()).key);
+    await rotated.send('POST', '/v1/key/rotate');
+    const once = { 'Idempotency-Key': 'example' };
+    await client.post('{"name":"Rex","categoryId":1}', once);
+    const csv = { Accept: 'text/csv' };
+    const answers: [any, Answer][] = [
       [pets.get, await client.get('/v1/pets?limit=500')],
       [pets.post, await client.post('{"name":"Rex","categoryId":"1"}')],
       [lookup.get, await client.get('/v1/pets/seven')],
       [key.get, await client.get('/v1/key?id=1')],
       [usage.get, await client.get('/v1/key/usage?days=500')],
-    ] as const;
-    for (const [operation, { text }] of answers) expect(JSON.parse(text)).toEqual(exampleOf(operation));
+      [rotate, await client.send('POST', '/v1/key/rotate?id=1')],
+      [pets.get, await createRestClient(gateway).get('/v1/pets')],
+      [lookup.get, await createRestClient(gateway).get('/v1/pets/1')],
+      [pets.post, await readOnly.post('{}')],
+      [lookup.get, await client.get('/v1/pets/99')],
+      [pets.get, await client.get('/v1/pets', csv)],
+      [lookup.get, await client.get('/v1/pets/1', csv)],
+      [rotate, await rotated.send('POST', '/v1/key/rotate')],
+      [pets.post, await client.post('{}', { 'Content-Type': 'text/plain' })],
+      [pets.post, await client.post('{"name":"Max","categoryId":1}', once)],
+    ];
+    for (const [operation, { status, text }] of answers) {
+      const { examples } = responseOf(operation, status).content['application/json'];
+      expect(Object.values(examples as object).map((one): unknown => deref(one).value)).toContainEqual(
+        JSON.parse(text),
+      );
+    }
+    const statuses = new Set(answers.map(([, { status }]) => status));
+    expect([...statuses].sort()).toEqual([400, 401, 403, 404, 406, 409, 415, 422]);
   });
 
   it('matches every response of the server and its headers', async () => {
     const once = createRestClient(gateway, (await gateway.createKey(ONE_REQUEST)).key);
+    const readOnly = createRestClient(gateway, (await gateway.createKey({ readOnly: true })).key);
     const html = { Accept: 'text/html' };
+    const known = { 'If-None-Match': '*' };
     const lookup = '/pets/{petId}';
     const added = await client.post('{"name":"Žofka","categoryId":9223372036854775807,"status":"pending"}');
-    await client.post('{"name":"Flocke","categoryId":-9007199254740993}');
+    await client.post('{"name":"Flocke","categoryId":-9007199254740993}', { 'Idempotency-Key': 'flocke' });
     const answers: [string, 'get' | 'post', Answer][] = [
       ['/pets', 'post', added],
       ['/pets', 'post', await client.post('{')],
       ['/pets', 'post', await createRestClient(gateway).post('{}')],
+      ['/pets', 'post', await readOnly.post('{}')],
       ['/pets', 'post', await client.post('{}', html)],
       ['/pets', 'post', await client.post('x'.repeat(3_000))],
       ['/pets', 'post', await client.post('{}', { 'Content-Type': 'text/plain' })],
+      ['/pets', 'post', await client.post('{}', { 'Content-Encoding': 'gzip' })],
+      ['/pets', 'post', await client.post('{"name":"Rex","categoryId":1}', { 'Idempotency-Key': 'flocke' })],
       ['/pets', 'get', await client.get('/v1/pets?limit=2')],
+      ['/pets', 'get', await client.get('/v1/pets?limit=2', known)],
       ['/pets', 'get', await once.get('/v1/pets?status=pending&limit=1')],
       ['/pets', 'get', await once.get('/v1/pets')],
+      ['/pets', 'get', await createRestClient(gateway, 'pets_wrong').get('/v1/pets')],
       ['/pets', 'get', await client.get('/v1/pets?limit=1e2')],
       ['/pets', 'get', await client.get('/v1/pets', html)],
       [lookup, 'get', await client.get(`/v1/pets/${added.body.id}`)],
+      [lookup, 'get', await client.get(`/v1/pets/${added.body.id}`, known)],
       [lookup, 'get', await client.get('/v1/pets/-9')],
       [lookup, 'get', await client.get('/v1/pets/x')],
+      [lookup, 'get', await client.get('/v1/pets/1', html)],
       [lookup, 'get', await createRestClient(gateway).get('/v1/pets/1')],
       [lookup, 'get', await once.get('/v1/pets/1')],
       ['/key', 'get', await client.get('/v1/key')],
+      ['/key', 'get', await client.get('/v1/key', known)],
       ['/key', 'get', await createRestClient(gateway).get('/v1/key')],
       ['/key/usage', 'get', await client.get('/v1/key/usage')],
+      ['/key/usage', 'get', await client.get('/v1/key/usage', known)],
       ['/key/usage', 'get', await client.get('/v1/key/usage?days=0')],
       ['/key/rotate', 'post', await client.send('POST', '/v1/key/rotate?overlap=0')],
       ['/key/rotate', 'post', await client.send('POST', '/v1/key/rotate')],
       ['/key/rotate', 'post', await client.send('POST', '/v1/key/rotate')],
     ];
-    await breakReads(gateway);
+    const repair = await breakReads(gateway);
     answers.push(['/pets', 'get', await client.get('/v1/pets?limit=99')]);
-    for (const [path, method, { status, headers, text }] of answers) {
-      const response = document.paths[path][method].responses[status];
-      expect(response, `${method} ${path} ${status}`).toBeDefined();
-      const value = parse(text, undefined, (number) => new WrittenNumber(number));
-      const { schema } = response.content['application/json'];
-      expect(validate(value, schema as Record<string, unknown>, document as Record<string, unknown>), text).toEqual([]);
-      for (const name of Object.keys(response.headers as object))
-        expect(headers.has(name), `${name} ${status}`).toBe(true);
-    }
+    answers.push([lookup, 'get', await client.get('/v1/pets/1')]);
+    await repair();
+    for (const [path, method, answer] of answers) expectDocumented(path, method, answer);
     const statuses = new Set(answers.map(([, , { status }]) => status));
-    expect([...statuses].sort()).toEqual([200, 201, 400, 401, 404, 406, 409, 413, 415, 429, 500]);
+    expect([...statuses].sort()).toEqual([200, 201, 304, 400, 401, 403, 404, 406, 409, 413, 415, 422, 429, 500]);
+  });
+
+  if (mode === 'server')
+    it('matches the responses while the database is away', async () => {
+      await client.get('/v1/pets');
+      const access = await takeDatabaseAccess(gateway);
+      await access.whileAway(async () => {
+        expectDocumented('/pets', 'get', await client.get('/v1/pets?limit=98'), 503);
+        expectDocumented('/pets', 'post', await client.post('{"name":"Rex","categoryId":1}'), 503);
+        expectDocumented('/pets/{petId}', 'get', await client.get('/v1/pets/1'), 503);
+      });
+      await access.close();
+    });
+
+  it('accepts and refuses the parameters that the server accepts and refuses, and states its defaults', async () => {
+    const { '/pets': pets, '/pets/{petId}': lookup, '/key/usage': usage } = document.paths;
+    const [limit, status, after] = parametersOf(pets.get) as [Parameter, Parameter, Parameter];
+    const [petId] = parametersOf(lookup.get) as [Parameter];
+    const [days] = parametersOf(usage.get) as [Parameter];
+    const [idempotencyKey] = parametersOf(pets.post) as [Parameter];
+    const holder = createRestClient(gateway, (await gateway.createKey()).key);
+    const long = 'x'.repeat(255);
+    const cases: [Parameter, (text: string) => Promise<Answer>, string[]][] = [
+      [limit, (text) => holder.get(`/v1/pets?limit=${text}`), ['-1', '0', '1', '100', '101', '1e1', '1.5', 'x', '']],
+      [status, (text) => holder.get(`/v1/pets?status=${text}`), ['available', 'pending', 'sold', 'SOLD', 'gone', '']],
+      [after, (text) => holder.get(`/v1/pets?after=${text}`), [...INT64S, 'x', '']],
+      [petId, (text) => holder.get(`/v1/pets/${text}`), [...INT64S, 'x']],
+      [days, (text) => holder.get(`/v1/key/usage?days=${text}`), ['0', '1', '366', '367', '1e1', '1.5', 'x', '']],
+      [
+        idempotencyKey,
+        (text) => holder.post('{"name":"Rex","categoryId":1}', { 'Idempotency-Key': text }),
+        [
+          '!',
+          '~',
+          'a b',
+          'a"',
+          '"a b"',
+          '"a\\""',
+          '"a\\"',
+          '"a',
+          '""',
+          '',
+          long,
+          `${long}x`,
+          `"${long}"`,
+          `"${long}x"`,
+        ],
+      ],
+    ];
+    for (const [{ name, schema }, send, texts] of cases) {
+      for (const text of texts) {
+        const value = /^-?\d/.test(text) ? new WrittenNumber(text) : text;
+        const isAllowed = validate(value, schema, document as Record<string, unknown>).length === 0;
+        expect((await send(text)).status !== 400, `${name}=${text}`).toBe(isAllowed);
+      }
+    }
+    await gateway.sql(`INSERT INTO pets (name, category_id) SELECT 'Rex', 1 FROM generate_series(1, 30)`);
+    expect((await holder.get('/v1/pets')).body).toHaveLength(limit.schema.default as number);
+    const first = new Date(Date.now() - ((days.schema.default as number) - 1) * 86_400_000);
+    expect((await holder.get('/v1/key/usage')).body.since).toBe(first.toISOString().slice(0, 10));
+  });
+
+  it('accepts and refuses the animals that the server accepts and refuses', async () => {
+    const named = (name: unknown) => JSON.stringify({ name, categoryId: 1 });
+    const texts = [
+      ...['x', 'x'.repeat(255), 'x'.repeat(256), '猫'.repeat(255), '😺'.repeat(255), '😺'.repeat(256)].map(named),
+      ...['', ' ', '\u00a0\n', ' x ', null, 1].map(named),
+      ...[...INT64S, '"1"', 'null', 'true', '[]'].map((id) => `{"name":"Rex","categoryId":${id}}`),
+      ...['"available"', '"pending"', '"sold"', '"SOLD"', '""', 'null', '1'].map(
+        (status) => `{"name":"Rex","categoryId":1,"status":${status}}`,
+      ),
+      ...['{"name":"Rex"}', '{"categoryId":1}', '{"name":"Rex","categoryId":1,"id":1}', '[]', 'null', '1', '"Rex"'],
+    ];
+    const holder = createRestClient(gateway, (await gateway.createKey()).key);
+    for (const text of texts) {
+      const isAllowed = complaints(text, document.components.schemas.NewPet).length === 0;
+      expect((await holder.post(text)).status, text).toBe(isAllowed ? 201 : 400);
+    }
   });
 
   it('refuses what the server refuses', () => {
-    const schema = document.components.schemas.NewPet as Record<string, unknown>;
-    const check = (body: string) =>
-      validate(
-        parse(body, undefined, (number) => new WrittenNumber(number)),
-        schema,
-        document as Record<string, unknown>,
-      );
+    const check = (body: string) => complaints(body, document.components.schemas.NewPet);
     expect(check('{"name":"Rex","categoryId":9223372036854775807,"status":"sold"}')).toEqual([]);
     expect(check('{"name":"Rex"}')).toEqual(['$.categoryId is missing']);
     expect(check('{"name":"Rex","categoryId":1,"id":1}')).toEqual(['$.id is extra']);
     expect(check('{"name":"","categoryId":9223372036854775808}')).toEqual([
       '$.name is too short',
+      '$.name has another form',
       '$.categoryId is no int64',
     ]);
     expect(check('{"name":"Rex","categoryId":1,"status":"SOLD"}')).toEqual(['$.status is none of the values']);
   });
+
+  /** Expects that the document names the response with each of its headers, and that it has all that are named. */
+  function expectDocumented(path: string, method: 'get' | 'post', answer: Answer, expected = answer.status): void {
+    const { status, headers, text } = answer;
+    const at = `${method} ${path} ${status}`;
+    expect(status, at).toBe(expected);
+    const operation = document.paths[path][method];
+    expect(Object.keys(operation.responses as object), at).toContain(String(status));
+    const response = responseOf(operation, status);
+    if (status === 304) expect([text, response.content]).toEqual(['', undefined]);
+    else expect(complaints(text, response.content['application/json'].schema), `${at} ${text}`).toEqual([]);
+    for (const [name, part] of Object.entries(response.headers as object)) {
+      const { schema, required } = deref(part);
+      const value = headers.get(name);
+      const isFree = !required && (MAY_BE_ABSENT[method].includes(name) || (status === 503 && name === 'Retry-After'));
+      if (value === null) expect(isFree, `${at} has no ${name}`).toBe(true);
+      else expect(complaints(schema.type === 'integer' ? value : JSON.stringify(value), schema), name).toEqual([]);
+    }
+    const named = Object.keys(response.headers as object).map((name) => name.toLowerCase());
+    expect(
+      [...headers.keys()].filter((name) => ![...named, ...NOT_NAMED].includes(name)),
+      at,
+    ).toEqual([]);
+  }
+
+  function responseOf(operation: any, status: number | string): any {
+    return deref(operation.responses[status]);
+  }
+
+  function deref(part: any): any {
+    return part.$ref === undefined ? part : resolve(part.$ref as string, document as Record<string, unknown>);
+  }
+
+  /** @param text - JSON */
+  function complaints(text: string, schema: any): string[] {
+    const value = parse(text, undefined, (number) => new WrittenNumber(number));
+    return validate(value, schema as Record<string, unknown>, document as Record<string, unknown>);
+  }
 
   function operations(): { path: string; operation: any }[] {
     return Object.entries(document.paths as Record<string, any>).flatMap(([path, item]) =>
@@ -192,13 +340,28 @@ describe.each(STORES)('the OpenAPI document, %s store', (mode) => {
   }
 });
 
+/** The bounds of an int64, and what is none. */
+const INT64S = [
+  ...['-9223372036854775809', '-9223372036854775808', '-1', '0', '9007199254740993'],
+  ...['9223372036854775807', '9223372036854775808', '1.5', '1e2'],
+];
+
+/** Headers that only some of the responses have for which they are named. */
+const MAY_BE_ABSENT = { get: [] as string[], post: ['Cache-Control', 'Accept', 'Accept-Encoding'] };
+
+/** Headers that say nothing about this interface. In lower case. */
+const NOT_NAMED = [
+  ...['connection', 'content-length', 'content-type', 'date', 'keep-alive', 'transfer-encoding', 'vary'],
+  'x-content-type-options',
+];
+
 const ONE_REQUEST = { plan: 'enterprise', limits: { perMinute: 1, perDay: 1 } } as const;
 
 interface Parameter {
   readonly name: string;
   readonly in: string;
   readonly required: boolean;
-  readonly schema: unknown;
+  readonly schema: Readonly<Record<string, unknown>>;
 }
 
 function parametersOf(operation: any): readonly Parameter[] {
