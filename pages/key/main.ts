@@ -6,7 +6,7 @@ import { formatSeconds, secondsUntil } from '../seconds.js';
 import type { Key, KeyUsage } from '../../packages/client/src/key.js';
 import type { LimitWindow } from '../../packages/client/src/limits.js';
 import { ask } from './ask.js';
-import { drawUsage, format, sum, sumBy, type UsageRow } from './plot.js';
+import { DAYS, drawUsage, format, sum, sumBy, toDays, type UsageRow } from './plot.js';
 
 const find = (id: string): HTMLElement => document.getElementById(id) as HTMLElement;
 const field = find('key') as HTMLInputElement;
@@ -44,7 +44,7 @@ async function show(key: string): Promise<void> {
   if (key === '') return;
   try {
     const { answer: facts, windows } = await ask('', key);
-    const { answer: usage } = await ask('/usage?days=30', key);
+    const { answer: usage } = await ask(`/usage?days=${DAYS}`, key);
     if (run !== runs) return;
     shown = { windows, usage: usage as KeyUsage };
     find('answer').hidden = false;
@@ -88,11 +88,11 @@ function showWindows(): void {
 }
 
 function showUsage(usage: KeyUsage): void {
-  const { rows, isCut } = usage;
-  const today = rows.filter(({ day }) => day === new Date().toISOString().slice(0, 10));
+  const { rows, isCut, since } = usage;
+  const today = rows.filter(({ day }) => day === toDays(since).at(-1));
   const [most] = sumBy(today, toUser);
   const part = most ? `, most of them ${format(most[1])} by ${most[0]}` : '';
-  const all = `Today ${format(sum(today, 'cost'))} requests${part}. In 30 days ${format(sum(rows, 'cost'))}. Days are in UTC.`;
+  const all = `Today ${format(sum(today, 'cost'))} requests${part}. In ${DAYS} days ${format(sum(rows, 'cost'))}. Days are in UTC.`;
   find('summary').textContent = isCut ? `${all} There is more, of earlier days, than this page shows.` : all;
   drawUsage(find('plot'), find('legend'), usage);
   const names = ['Day', 'Client', 'Operation', 'Cost', 'Requests', 'Errors', 'Deprecated'];

@@ -14,6 +14,8 @@ const LEFT = 48;
 const TOP = 34;
 const BOTTOM = 24;
 const DAY_MS = 86_400_000;
+/** How much usage the page asks for. */
+export const DAYS = 30;
 
 /** Draws the cost of each day, stacked by operation, with marks on the days with errors and deprecated calls. */
 export function drawUsage(plot: HTMLElement, legend: HTMLElement, { since, rows }: KeyUsage): void {
@@ -21,8 +23,7 @@ export function drawUsage(plot: HTMLElement, legend: HTMLElement, { since, rows 
   const names = [...costs.keys()].slice(0, MAX_SERIES);
   const nameOf = ({ operation }: UsageRow): string => (names.includes(operation) ? operation : OTHERS);
   const series = costs.size > MAX_SERIES ? [...names, OTHERS] : names;
-  const days: string[] = [];
-  for (let at = Date.parse(since); at <= Date.now(); at += DAY_MS) days.push(new Date(at).toISOString().slice(0, 10));
+  const days = toDays(since);
   const rowsOf = days.map((day) => rows.filter((row) => row.day === day));
   const highest = Math.max(1, ...rowsOf.map((of) => sum(of, 'cost')));
 
@@ -67,6 +68,12 @@ export function drawUsage(plot: HTMLElement, legend: HTMLElement, { since, rows 
   if (sum(rows, 'errors') > 0) entries.push(toEntry('error', ERRORS, 'a day with errors'));
   if (sum(rows, 'deprecatedCalls') > 0) entries.push(toEntry('deprecated', DEPRECATED, 'a day with deprecated calls'));
   legend.replaceChildren(...entries);
+}
+
+/** Returns the days that the page asked for, the last one today. The browser's date may be wrong. */
+export function toDays(since: string): string[] {
+  const first = Date.parse(since);
+  return Array.from({ length: DAYS }, (_, day) => new Date(first + day * DAY_MS).toISOString().slice(0, 10));
 }
 
 export function sum(rows: readonly UsageRow[], name: 'cost' | 'errors' | 'deprecatedCalls'): number {

@@ -64,6 +64,9 @@ describeInBrowser('the offline explorer', () => {
     opened.push(watched);
     const { page } = watched;
     await page.route('**/development-keys', (route) => route.abort(), { times: 1 });
+    // The tab may have had the explorer before.
+    await page.goto(`${gateway.url}/explorer`);
+    await page.getByLabel('API key').waitFor();
     await page.goto(gateway.explorerUrl as string);
     await page.getByText('The server cannot be reached.').waitFor();
     await page.reload();
@@ -306,6 +309,33 @@ describeInBrowser('the offline explorer', () => {
     await close();
     await proxy.close();
     await store.close();
+  });
+
+  it('works before a gateway, which does not know the plan of a key', async () => {
+    const proxy = await startProxyBefore(`${gateway.url}/v1`, { EXPLORER: 'true' });
+    const { page, complaints, close } = await openPage(browser);
+    try {
+      const { key } = await gateway.createKey();
+      await proxy.graphql('{ pets { id } }', { key });
+      await page.goto(`${proxy.url}/explorer`);
+      await enterKey(page, key);
+      await page.getByText('a minute').waitFor();
+      await page.reload();
+      await page.getByText('a minute').waitFor();
+      await run(page);
+      await result(page, 'Bella');
+      expect(complaints).toEqual([]);
+    } finally {
+      await close();
+      await proxy.close();
+    }
+  });
+
+  it('explains a response that is JSON, but no result', async () => {
+    const { page } = await open();
+    await page.route('**/graphql', (route) => route.fulfill({ json: null }));
+    await run(page);
+    await result(page, 'The response, with status 200, is not complete JSON. It may come from a proxy.');
   });
 
   it('keeps the key in this tab only, and never in a URL', async () => {

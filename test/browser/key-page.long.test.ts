@@ -1,4 +1,4 @@
-import type { Browser } from 'playwright-core';
+import type { Browser, Route } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import {
   describeInBrowser,
@@ -126,6 +126,79 @@ describeInBrowser('the page of a key', () => {
     await page.getByRole('status').getByText('The server cannot be reached.').waitFor();
     expect(await page.getByText('This is the new secret. Copy it now').isVisible()).toBe(true);
     expect(await page.getByText(/^pets_\w{38}$/).isVisible()).toBe(true);
+    await close();
+  });
+
+  it.each([-26, 26])('shows the right numbers in a browser whose clock is %i hours off', async (hours) => {
+    const key = await createUsedKey();
+    const { page, close } = await openPage(browser);
+    await page.clock.setSystemTime(Date.now() + hours * 3_600_000);
+    await page.goto(`${gateway.url}/key`);
+    await page.getByLabel('API key').fill(key);
+    await page.keyboard.press('Enter');
+    await page.getByText(/^10 of 60 a minute, resets in \d+ s$/).waitFor();
+    await page.getByText(/^Today \d+ requests, most of them/).waitFor();
+    const dates = await page.locator('#plot text').allTextContents();
+    const [first, last] = await gateway.sql(
+      `SELECT to_char(now() AT TIME ZONE 'UTC' - day * interval '1 day', 'YYYY-MM-DD') AS day FROM unnest(ARRAY[29, 0]) AS day`,
+    );
+    expect(dates.slice(-2)).toEqual([first?.day, last?.day]);
+    await close();
+  });
+
+  it('replaces no secret but that of the key that it shows', async () => {
+    const keys = [await gateway.createKey({ label: 'one' }), await gateway.createKey({ label: 'two' })] as const;
+    const { page, close } = await openPage(browser);
+    await page.goto(`${gateway.url}/key`);
+    const show = async (key: string): Promise<void> => {
+      await page.getByLabel('API key').fill(key);
+      await page.keyboard.press('Enter');
+    };
+    const rotate = page.getByRole('button', { name: 'Make a new secret' });
+    await show(keys[0].key);
+    await page.getByText(/"one"/).waitFor();
+    expect(await rotate.isVisible()).toBe(true);
+    // The answer for the second key is late, and so is a failure for the first.
+    const held: Route[] = [];
+    await page.route('**/v1/key', (route) => void held.push(route));
+    await show(keys[0].key);
+    await show(keys[1].key);
+    await expect.poll(() => held).toHaveLength(2);
+    expect([await page.getByText(/"one"/).isVisible(), await rotate.isVisible()]).toEqual([false, false]);
+    await held[1]?.continue();
+    await page.getByText(/"two"/).waitFor();
+    await held[0]?.abort();
+    await page.unroute('**/v1/key');
+    await rotate.click();
+    await page.getByText(/^pets_\w{38}$/).waitFor();
+    await page.getByText('The secret was replaced.').waitFor();
+    const rotated = await gateway.sql(
+      'SELECT label FROM api_keys WHERE label = ANY($1) AND previous_ends_at IS NOT NULL',
+      [['one', 'two']],
+    );
+    expect(rotated).toEqual([{ label: 'two' }]);
+    await close();
+  });
+
+  it('ignores the late failure of an earlier request for the same key', async () => {
+    const { key } = await gateway.createKey({ label: 'three' });
+    const { page, close } = await openPage(browser);
+    await page.goto(`${gateway.url}/key`);
+    await page.getByLabel('API key').fill(key);
+    const held: Route[] = [];
+    await page.route('**/v1/key', (route) => void held.push(route));
+    for (const count of [1, 2]) {
+      await page.keyboard.press('Enter');
+      await expect.poll(() => held).toHaveLength(count);
+    }
+    await held[1]?.continue();
+    await page.getByText(/"three"/).waitFor();
+    const failed = page.waitForEvent('requestfailed');
+    await held[0]?.abort();
+    await failed;
+    await page.waitForTimeout(200);
+    expect(await page.getByRole('status').innerText()).toBe('');
+    expect(await page.getByText(/"three"/).isVisible()).toBe(true);
     await close();
   });
 

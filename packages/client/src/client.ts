@@ -136,7 +136,7 @@ export interface PetClient {
 }
 
 /**
- * Creates a client. It learns the key's windows from the responses, sends nothing that they would refuse, and repeats
+ * Creates a client. It learns the key's windows from the responses, waits while they would refuse a request, and repeats
  * what may succeed later. A call that would have to wait longer than `maxWaitMs` fails at once.
  * @throws TypeError if an option is invalid; its message never contains the key
  */

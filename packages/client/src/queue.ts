@@ -33,8 +33,8 @@ const LONGEST_PAUSE_MS = 5_000;
 const JITTER_MS = 250;
 /** Requests in flight that fail at about the same time cause one wait. */
 const SAME_WAIT_MS = 1_000;
-/** During a longer pause, one request tries whether it is still needed: the limits may have been raised. */
-const LONG_MS = 60_000;
+/** How often one request tries whether a limit still holds: it may have been raised. */
+const TRIAL_MS = 60_000;
 
 const NOTHING_LEFT = createPetError({
   code: 'RATE_LIMITED',
@@ -60,11 +60,11 @@ export function createQueue(
   /** The end of the last wait that `onWait` was told, by `performance.now()`. */
   let toldUntil = 0;
   const inFlight = new Map<AbortController, readonly Task[]>();
-  /** When the last request was sent that the key pays for, by `performance.now()`, and whether it was sent in a pause. */
+  /** When the last request was sent that the key pays for, by `performance.now()`. */
   let sentAt = 0;
-  let isTrying = false;
-  /** What each signal ends. It has one listener, because Node warns of a leak if there are many. */
-  const signals = new WeakMap<AbortSignal, Set<() => void>>();
+  /** The calls that each signal ends. It has one listener, because Node warns of a leak if there are many. */
+  const calls = new WeakMap<object, Set<() => void>>();
+  const endCalls = ({ target }: Event): void => calls.get(target as object)?.forEach((end) => end());
   /** The server's default. The client halves this if a server takes fewer. */
   let maxFields = 100;
   /** Unless it is 0, the client sends one request at a time. It starts so, to learn the windows. */
@@ -78,8 +78,7 @@ export function createQueue(
         for (const [controller, tasks] of inFlight) if (!tasks.some(isWanted)) controller.abort();
         sendQueued();
       };
-      const ended = signal && listen(signal);
-      ended?.add(abort);
+      const stop = signal && listen(signal, abort);
       const results = fields.map(
         (field) =>
           new Promise((settle) => {
@@ -88,35 +87,39 @@ export function createQueue(
       );
       void Promise.all(results).then((values) => {
         // The signal may live as long as the program.
-        ended?.delete(abort);
+        stop?.();
         resolve(values);
       });
       nextTick(sendQueued);
     });
 
-  function listen(signal: AbortSignal): Set<() => void> {
-    const known = signals.get(signal);
-    if (known) return known;
-    const ended = new Set<() => void>();
-    signals.set(signal, ended);
-    signal.addEventListener('abort', () => [...ended].forEach((end) => end()));
-    return ended;
+  /** @returns a function that ends this */
+  function listen(signal: AbortSignal, abort: () => void): () => void {
+    const ends = calls.get(signal) ?? new Set();
+    calls.set(signal, ends.add(abort));
+    signal.addEventListener('abort', endCalls);
+    return () => {
+      ends.delete(abort);
+      if (ends.size === 0) signal.removeEventListener('abort', endCalls);
+    };
   }
 
   /** Sends what may be sent now. A response or a timer continues with the rest. */
   function sendQueued(): void {
     clearTimeout(timer);
     queue = queue.filter(isWanted);
-    for (let first = queue[0]; first && inFlight.size < (failuresInARow > 0 ? 1 : concurrency); first = queue[0]) {
+    for (let first = queue[0]; first && inFlight.size < concurrency; first = queue[0]) {
       // A price waits for nothing, because it is free.
-      const price = queue.find(({ field }) => field.body);
+      const price = queue.find((task) => !isPaid(task));
       if (price) {
         void sendTasks([price]);
         continue;
       }
-      if (isTrying) return;
+      const sent = [...inFlight.values()].flat().filter(isPaid).length;
+      if (failuresInARow > 0 && sent > 0) return;
       if (pause && performance.now() < pause.until) {
-        if (performance.now() < tryAt(pause) || inFlight.size > 0) return wait(pause);
+        if (performance.now() < tryAt(pause)) return wait(pause);
+        failuresInARow ||= 1;
         void sendTasks([first], true);
         return;
       }
@@ -126,9 +129,9 @@ export function createQueue(
       const tasks = queue.filter(({ field }) => field.group === group).slice(0, size);
       const now = Date.now();
       const left = windows.map(({ limit, remaining, resetAt }) => (resetAt > now ? remaining : limit));
-      const room = Math.min(...left) - [...inFlight.values()].flat().filter(({ field }) => !field.body).length;
+      const room = Math.min(...left) - sent;
       // The responses in flight may show more room, and one full request is better than two.
-      if (room < tasks.length && inFlight.size > 0) return;
+      if (room < tasks.length && sent > 0) return;
       if (room > 0) void sendTasks(tasks.slice(0, room));
       else {
         const waitMs = Math.max(...windows.map(({ remaining, resetAt }) => (remaining > 0 ? now : resetAt))) - now;
@@ -137,12 +140,12 @@ export function createQueue(
     }
   }
 
-  /** A request with a banned key could prolong the ban. */
+  /** The end of a pause, or of a part of it. */
   function tryAt({ until, reason }: Pause): number {
-    return reason.code === 'KEY_BANNED' ? until : Math.min(until, sentAt + LONG_MS);
+    return reason.code === 'RATE_LIMITED' ? Math.min(until, sentAt + TRIAL_MS) : until;
   }
 
-  /** Continues when the pause ends, or is long. */
+  /** Continues when the pause may end. */
   function wait(current: Pause): void {
     const { until, reason } = current;
     queue = queue.filter((task) => letWait(task, until, reason));
@@ -169,18 +172,16 @@ export function createQueue(
     return true;
   }
 
-  /** @param isTrial - whether the response decides about the pause */
+  /** @param isTrial - whether the response ends the pause */
   async function sendTasks(tasks: readonly Task[], isTrial = false): Promise<void> {
     const sent = new Set(tasks);
     queue = queue.filter((task) => !sent.has(task));
     const controller = new AbortController();
     inFlight.set(controller, tasks);
+    if (tasks.every(isPaid)) sentAt = performance.now();
     const fields = tasks.map(({ field }) => field);
-    if (!fields[0]?.body) sentAt = performance.now();
-    isTrying ||= isTrial;
     const reply = await send(fields, controller);
     inFlight.delete(controller);
-    if (isTrial) isTrying = false;
     if (tasks.some(isWanted)) {
       if (isTrial) pause = undefined;
       readReply(tasks, reply);
@@ -201,17 +202,17 @@ export function createQueue(
       queue.unshift(...tasks);
       return;
     }
-    // The key has less left than this cost. The next request costs no more than that.
+    // Fewer may fit: what the key has left is known now.
     const left = Math.min(...windows.map(({ remaining }) => remaining));
-    const isRefused = isPetError(first) && first.code === 'RATE_LIMITED' && results.every((result) => result === first);
-    if (isRefused && left > 0 && left < tasks.length) {
+    const isOverLimit = isPetError(first) && first.code === 'RATE_LIMITED' && results.every((one) => one === first);
+    if (isOverLimit && windows !== known && left > 0 && left < tasks.length) {
       queue.unshift(...tasks);
       return;
     }
     // What is queued would fail in the same way.
     if (isRefusedKey) for (const { settle } of queue.splice(0)) settle(first);
     // A price is asked for once, and has a limit of its own.
-    if (tasks[0]?.field.body) return tasks[0].settle(first);
+    if (tasks[0] && !isPaid(tasks[0])) return tasks[0].settle(first);
     // A single animal may fail for good. Only a request without any value tells that the store is in trouble.
     failuresInARow = results.every(isTemporary) ? failuresInARow + 1 : 0;
     // The pause grows after each failure, in case the store states 0 or nothing.
@@ -234,6 +235,11 @@ export function createQueue(
     });
     queue.unshift(...repeated);
   }
+}
+
+/** A price is free. */
+function isPaid({ field }: Task): boolean {
+  return !field.body;
 }
 
 function isWanted({ signal }: Task): boolean {

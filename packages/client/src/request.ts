@@ -109,7 +109,8 @@ function readReply(
   if (!data) {
     const error = errors[0] ?? readForeignResponse(status, headers);
     // The store has a limit for the cost, one for the number of root fields (422), and one for the body (413).
-    const isTooLarge = error.code === 'OPERATION_TOO_LARGE' || (error.code === 'BAD_REQUEST' && status !== 400);
+    const isTooLarge =
+      error.code === 'OPERATION_TOO_LARGE' || (error.code === 'BAD_REQUEST' && [413, 422].includes(status));
     const refusal = createPetError(error);
     return { results: fields.map(() => refusal), isTooLarge, headers };
   }

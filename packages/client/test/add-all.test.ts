@@ -118,6 +118,16 @@ describe('addAll', () => {
     expect(await stored()).toEqual(animals(60).map(({ name }) => name));
   });
 
+  it('adds each animal once if two calls of the same name run at the same time', async () => {
+    await clear();
+    const { client } = await connect();
+    const calls = [1, 2].map(() => client.addAll(animals(30), { name: 'twice' }));
+    const [first, second] = await Promise.all(calls);
+    expect(namesOf(first as unknown[])).toEqual(animals(30).map(({ name }) => name));
+    expect(second).toEqual(first);
+    expect((await stored()).length).toBe(30);
+  });
+
   it('refuses another animal in the place of one that it has added', async () => {
     await clear();
     const { client } = await connect();

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { getEventListeners } from 'node:events';
 import { createServer as createHttpServer, request, type RequestListener } from 'node:http';
 import { connect as connectTo, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
@@ -110,6 +111,18 @@ describe('the signal of a call', () => {
     await Promise.all(upTo(100).map((id) => client.get(id, { signal })));
     await new Promise((resolve) => setImmediate(resolve));
     expect(warnings).toEqual([]);
+  });
+
+  it('gets one listener, which is gone after the last call, and no signal that depends on it', async () => {
+    const any = vi.spyOn(AbortSignal, 'any');
+    const client = connect();
+    const { signal } = new AbortController();
+    const calls = upTo(20).map((id) => client.get(id, { signal }));
+    expect(getEventListeners(signal, 'abort')).toHaveLength(1);
+    await Promise.all(calls);
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
+    expect(any).not.toHaveBeenCalled();
+    any.mockRestore();
   });
 });
 

@@ -59,6 +59,16 @@ describe.each(STORES)('the limits of a key, %s store', (mode) => {
     ]);
   });
 
+  it('let what fits through after the refusal of a call that costs more', async () => {
+    const { key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 40, perDay: 1_000 } });
+    await connect(gateway.url, key).loadMany(upTo(30));
+    const other = connect(gateway.url, key, { maxWaitMs: 1_000 });
+    expect(codesOf(await other.loadMany(upTo(30)))).toEqual([
+      ...Array<string>(10).fill('ok'),
+      ...Array<string>(20).fill('RATE_LIMITED'),
+    ]);
+  });
+
   it('are reported after each response', async () => {
     const { key } = await gateway.createKey({ plan: 'pro' });
     const seen: unknown[] = [];
@@ -117,6 +127,65 @@ describe.each(STORES)('the limits of a key, %s store', (mode) => {
       retryAfter: expect.any(Number) as number,
     });
     expect(await connect(gateway.url, key).get(100)).toMatchObject({ name: 'Animal 100' });
+  });
+});
+
+describe('limits that are raised', () => {
+  /** Answers each request with the next limits. The last ones stay. */
+  function connectTo(limits: readonly string[], options: Partial<PetClientOptions> = {}) {
+    const sizes: number[] = [];
+    const fetch: PetClientOptions['fetch'] = (_, { body }) => {
+      const [policy = '', state = ''] = (limits[sizes.length] ?? limits.at(-1) ?? '').split(' ');
+      const headers = { 'RateLimit-Policy': policy, RateLimit: state, 'Retry-After': '3600' };
+      const aliases = [...(body as string).matchAll(/(_\d+):pet/g)].map(([, alias]) => alias);
+      sizes.push(aliases.length);
+      if (state.includes('r=-1')) return Promise.resolve(new Response('', { status: 429, headers }));
+      const data = Object.fromEntries(aliases.map((alias) => [alias, []])) as object;
+      return Promise.resolve(Response.json({ data }, { headers }));
+    };
+    const client = createPetClient({
+      url: 'http://store.example/graphql',
+      key: 'k',
+      maxWaitMs: 1_000,
+      ...options,
+      fetch,
+    });
+    return { client, sizes };
+  }
+
+  it('count from the next response, also if less was left of the old ones', async () => {
+    const onLimit = vi.fn();
+    const limits = ['"day";q=5;w=86400 "day";r=4;t=5000', '"day";q=1000;w=86400 "day";r=998;t=5000'];
+    const { client, sizes } = connectTo(limits, { onLimit });
+    await client.list();
+    await client.list();
+    expect(onLimit).toHaveBeenLastCalledWith([expect.objectContaining({ limit: 1_000, remaining: 998 })]);
+    await client.loadMany(upTo(50));
+    expect(sizes).toEqual([1, 1, 50]);
+  });
+
+  it.each([
+    ['nothing is left', '"day";q=1;w=86400 "day";r=0;t=5000'],
+    ['a call was refused', '"day";q=1;w=86400 "day";r=-1;t=5000'],
+  ])('are noticed within a minute if %s', async (_, usedUp) => {
+    const clock = vi.spyOn(performance, 'now');
+    try {
+      const { client, sizes } = connectTo([usedUp, usedUp, '"day";q=9;w=86400 "day";r=8;t=5000']);
+      const loadTwo = async () => codesOf(await client.loadMany([100, 200]));
+      const refused = ['RATE_LIMITED', 'RATE_LIMITED'];
+      await client.list().catch(() => undefined);
+      expect([await loadTwo(), sizes.length]).toEqual([refused, 1]);
+      const start = performance.now();
+      clock.mockImplementation(() => start + 61_000);
+      // One request finds that the limit still holds, and the next one, a minute later, that it does not.
+      expect((await loadTwo()).at(-1)).toBe('RATE_LIMITED');
+      expect([await loadTwo(), sizes]).toEqual([refused, [1, 1]]);
+      clock.mockImplementation(() => start + 122_000);
+      expect(await loadTwo()).toEqual(['ok', 'ok']);
+      expect(sizes).toEqual([1, 1, 1, 1]);
+    } finally {
+      clock.mockRestore();
+    }
   });
 });
 

@@ -223,6 +223,49 @@ describe('what a server states', () => {
     expect(Math.ceil(readWaits(error.message).more)).toBe(error.retryAfter);
   });
 
+  it('as Retry-After may be a date by another clock', async () => {
+    const url = await serve((_, response) => {
+      const now = Date.now() + 7_200_000;
+      const headers = { Date: new Date(now).toUTCString(), 'Retry-After': new Date(now + 9_000).toUTCString() };
+      response.writeHead(429, headers).end();
+    });
+    expect((await failureOf(connect(url, 'k', { maxWaitMs: 0 }).list())).retryAfter).toBe(9);
+  });
+
+  it('about a price keeps no other call waiting', async () => {
+    const url = await serve((request, response) => {
+      request.setEncoding('utf8').on('data', (body: string) => {
+        if (body.includes('dryRun')) return;
+        response.setHeader('RateLimit-Policy', '"minute";q=5;w=60').setHeader('RateLimit', '"minute";r=1;t=50');
+        response.end('{"data":{"_0":[]}}');
+      });
+    });
+    const client = connect(url, 'k', { maxWaitMs: 0 });
+    const controller = new AbortController();
+    const price = client.price('{ pets { id } }', {}, controller);
+    for (let use = 0; use < 3; use++) expect(await client.list()).toEqual([]);
+    controller.abort('enough');
+    await expect(price).rejects.toBe('enough');
+  });
+
+  it.each([
+    [400, [4]],
+    [404, [4]],
+    [413, [4, 2, 1, 1, 1, 1]],
+    [422, [4, 2, 1, 1, 1, 1]],
+  ])('as BAD_REQUEST with status %i may be about the size of the request', async (status, expected) => {
+    const sizes: number[] = [];
+    const url = await serve((request, response) => {
+      request.setEncoding('utf8').on('data', (body: string) => {
+        sizes.push([...body.matchAll(/_\d+:pet/g)].length);
+        response.writeHead(status).end('{"errors":[{"message":"No.","extensions":{"code":"BAD_REQUEST"}}]}');
+      });
+    });
+    const results = await connect(url, 'k').loadMany(upTo(4));
+    expect(new Set(results.map((result) => isPetError(result) && result.code))).toEqual(new Set(['BAD_REQUEST']));
+    expect(sizes).toEqual(expected);
+  });
+
   it('as retryAfter may be absurd', async () => {
     const body = '{"errors":[{"message":"No.","extensions":{"code":"KEY_BANNED","retryAfter":1e999,"requestId":"r"}}]}';
     const url = await serve((_, response) => response.writeHead(429).end(body));

@@ -226,6 +226,19 @@ describe('createPetClient', () => {
     expect(onLimit).toHaveBeenCalledWith([expect.objectContaining({ name, remaining })]);
   });
 
+  it('looks up an animal once if a call has its id several times', async () => {
+    const sent: unknown[] = [];
+    const fetch: PetClientOptions['fetch'] = (_, { body }) => {
+      const { variables } = JSON.parse(body as string) as { variables: Record<string, string> };
+      sent.push(Object.values(variables));
+      const pets = Object.values(variables).map((id, index) => [`_${index}`, { id }]);
+      return Promise.resolve(Response.json({ data: Object.fromEntries(pets) as object }));
+    };
+    const results = await createPetClient({ ...valid, fetch }).loadMany([7, '7', 8, 7n]);
+    expect(results.map((result) => isPetError(result) || result.id)).toEqual(['7', '7', '8', '7']);
+    expect(sent).toEqual([['7', '8']]);
+  });
+
   it('gets a lone animal from a list of one, after the id before', async () => {
     const pet = { id: '42', name: 'Bella', categoryId: '1', status: null };
     const sent: unknown[] = [];
