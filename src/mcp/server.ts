@@ -168,10 +168,14 @@ async function callTool(
     result = { content: [{ type: 'text', text: JSON.stringify(value) }], structuredContent: { ...value } };
   } catch (thrown) {
     failure = await explain(toStoreError(thrown), session);
-    const { message, retryAfter } = failure;
-    // Only the upstream knows why it refused what this program does not know, such as an addition with a read-only key.
-    const code = failure.code === 'upstream_error' ? toErrorBody(failure).code : failure.restCode;
-    const left = (await session.allowance())?.windows.map(({ remaining }) => remaining);
+    const { message, retryAfter, restCode } = failure;
+    const body = toErrorBody(failure);
+    // Clients act on these two statuses, whatever an upstream calls them.
+    const code = [401, 429].includes(failure.status) ? restCode : body.code;
+    // An upstream charges nothing for a key that is not valid, or an addition with a read-only one.
+    if (failure.status === 401 || body.status === 403) price = cost = 0;
+    // Without a valid key, the allowance is that of the address.
+    const left = session.keyId && (await session.allowance())?.windows.map(({ remaining }) => remaining);
     const structuredContent = { code, retryAfter, cost: price, remaining: left && Math.min(...left) };
     result = { isError: true, content: [{ type: 'text', text: message }], structuredContent };
   }

@@ -5,7 +5,7 @@ import { toUnixSeconds } from '../clock.js';
 import { StoreError } from '../errors.js';
 import { JsonNumber } from '../json/exact-json.js';
 import { INT64_RULE, isInt64, type Int64 } from '../pets/int64.js';
-import { isLimit, isName, LIMIT, LIMIT_RULE, NAME_RULE, PET_STATUSES, type Pet } from '../pets/pet.js';
+import { isLimit, isName, LIMIT, LIMIT_RULE, NAME_LENGTH, NAME_RULE, PET_STATUSES, type Pet } from '../pets/pet.js';
 import type { Call, FoundPets, PetSource } from '../pets/pet-source.js';
 import { areLookupsRemoved, type Brownout } from '../pets/removal.js';
 
@@ -33,6 +33,7 @@ const isId = (value: unknown): boolean =>
   (typeof value === 'string' || typeof value === 'number' || value instanceof JsonNumber) && isInt64(String(value));
 const toId = (value: unknown) => String(value) as Int64;
 const id = z.custom(isId, INT64_RULE).transform(toId).meta({ type: 'string' });
+const after = id.optional().meta({ type: 'string', description: 'Lists only animals with a greater id.' });
 const MAX_IDS = 50;
 /** One check for all, so that a long list has one error. */
 const isIdList = (list: unknown) =>
@@ -41,11 +42,15 @@ const ids = z
   .custom<unknown[]>(isIdList, `must be 1 to ${MAX_IDS} ids. Each ${INT64_RULE}`)
   .transform((list) => [...new Set(list.map(toId))])
   .meta({ type: 'array', items: { type: 'string' }, minItems: 1, maxItems: MAX_IDS });
-const name = z.string().refine(isName, NAME_RULE);
-const status = z.enum(PET_STATUSES).optional();
+const name = z
+  .string(NAME_RULE)
+  .refine(isName, NAME_RULE)
+  .meta({ minLength: NAME_LENGTH.minimum, maxLength: NAME_LENGTH.maximum });
+const status = z.enum(PET_STATUSES, `must be ${PET_STATUSES.join(', ')}`).optional();
+const KEY_RULE = 'must be 1 to 255 printable ASCII characters';
 const idempotencyKey = z
-  .string()
-  .regex(/^[ -~]{1,255}$/)
+  .string(KEY_RULE)
+  .regex(/^[ -~]{1,255}$/, KEY_RULE)
   .optional();
 /** A number may have been written as `20.0`. */
 const isLimitValue = (value: unknown): boolean =>
@@ -53,7 +58,7 @@ const isLimitValue = (value: unknown): boolean =>
 const limit = z
   .custom(isLimitValue, LIMIT_RULE)
   .transform(Number)
-  .default(LIMIT.default)
+  .prefault(LIMIT.default)
   .meta({ type: 'integer', minimum: LIMIT.minimum, maximum: LIMIT.maximum });
 
 const TEXT = { type: 'string' };
@@ -65,7 +70,7 @@ const toPet = ({ id, name, categoryId, status }: Pet) => ({ id, name, categoryId
 export const TOOLS: Readonly<Record<string, Tool>> = {
   list_pets: define({
     description: 'Lists animals by ascending id. Costs 1 request. If there may be more, pass next as after.',
-    input: z.strictObject({ limit, status, after: id.optional() }),
+    input: z.strictObject({ limit, status, after }),
     output: { pets: listOf(PET), next: TEXT },
     async run(query, { source, call }) {
       const pets = await source.list(query, call);
@@ -138,6 +143,11 @@ async function findByLists(ids: readonly Int64[], source: PetSource, call: Call)
 export function parseArguments(input: z.ZodObject, sent: object): Record<string, unknown> {
   const parsed = input.safeParse(Object.fromEntries(Object.entries(sent).filter(([, value]) => value !== null)));
   if (parsed.success) return parsed.data;
-  const reasons = parsed.error.issues.slice(0, 5).map(({ path, message }) => `${path.join('.')} ${message}`.trim());
+  const known = Object.keys(input.shape).join(', ');
+  const reasons = parsed.error.issues.slice(0, 5).map((issue) => {
+    if (issue.code !== 'unrecognized_keys') return `${issue.path.join('.')} ${issue.message}`;
+    const unknown = JSON.stringify(issue.keys[0]?.slice(0, 60));
+    return `Unknown argument ${unknown}: this tool takes ${known || 'no arguments'}`;
+  });
   throw new StoreError('invalid_request', `${reasons.join('. ').slice(0, 500)}.`);
 }

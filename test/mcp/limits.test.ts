@@ -125,7 +125,8 @@ describe('read-only keys', () => {
       const { key } = await proxy.createKey({ plan: 'free', readOnly: true });
       const { status, headers, result } = await callTool(proxy, 'add_pet', { name: 'Rex', categoryId: '1' }, { key });
       expect([status, headers.get('X-RateLimit-Remaining')]).toEqual([200, '60']);
-      expect(result).toMatchObject({ isError: true, structuredContent: { code: 'forbidden' } });
+      expect(result).toMatchObject({ isError: true });
+      expect(result.structuredContent).toEqual({ code: 'forbidden', cost: 0, remaining: 60 });
       expect(await proxy.sql('SELECT 1 FROM pets')).toEqual([]);
     } finally {
       await proxy.close();

@@ -21,7 +21,7 @@ export interface Result {
   readonly tools: readonly {
     readonly name: string;
     readonly description: string;
-    readonly inputSchema: { readonly type: string };
+    readonly inputSchema: { readonly type: string; readonly properties: object };
     readonly outputSchema: { readonly type: string };
     readonly annotations: object;
   }[];

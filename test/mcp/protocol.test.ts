@@ -57,6 +57,16 @@ describe.each(MODES)('the protocol of a %s backend', (mode) => {
     expect(first.result.cacheScope).toBe(isNew ? 'private' : undefined);
   });
 
+  it('the list of tools says how arguments may look', async () => {
+    const { result } = await ask('tools/list');
+    const [list, , add] = result.tools.map(({ inputSchema }) => inputSchema.properties);
+    expect(list).toMatchObject({
+      limit: { type: 'integer', minimum: 1, maximum: 100, default: 20 },
+      after: { type: 'string', description: expect.any(String) },
+    });
+    expect(add).toMatchObject({ name: { type: 'string', minLength: 1, maxLength: 255 } });
+  });
+
   it('discovery is free', async () => {
     const { key: other } = await gateway.createKey({ plan: 'free' });
     await callTool(gateway, 'list_pets', {}, { key: other });
@@ -214,6 +224,8 @@ describe.each(MODES)('the protocol of a %s backend', (mode) => {
     const refused = await callTool(gateway, 'list_pets', {}, { key: `${key.slice(0, -1)}~` });
     expect(refused.status).toBe(401);
     expect(refused.headers.get('WWW-Authenticate')).toContain('Bearer realm="animal-store"');
+    // What the address has left is no limit of a key.
+    if (mode === 'proxy') expect(refused.result.structuredContent).toEqual({ code: 'unauthorized', cost: 0 });
   });
 
   it('pages of other origins are refused, before anything else', async () => {

@@ -115,7 +115,10 @@ describe.each(MODES)('tools of a %s backend', (mode) => {
     const twin = await call('add_pet', { ...animal, idempotencyKey: 'the second Rex' });
     expect(twin.result.structuredContent.id).not.toBe(first.result.structuredContent.id);
     const sent = await call('add_pet', { name: 'Max', categoryId: '1', idempotencyKey: 'the second Rex' });
-    expect(sent.result).toMatchObject({ isError: true, structuredContent: { cost: 1 } });
+    expect(sent.result).toMatchObject({
+      isError: true,
+      structuredContent: { code: 'idempotency_key_reused', cost: 1 },
+    });
     const rows = await gateway.sql("SELECT id FROM pets WHERE name = 'Rex'");
     expect(rows).toHaveLength(2);
     // Another key adds an animal of its own.
@@ -163,12 +166,16 @@ describe.each(MODES)('tools of a %s backend', (mode) => {
     ['list_pets', { limit: 500 }, 'limit must be a whole number from 1 to 100.'],
     ['list_pets', { limit: '20' }, 'limit must be a whole number from 1 to 100.'],
     ['list_pets', { limit: 1.5 }, 'limit must be a whole number from 1 to 100.'],
-    ['list_pets', { status: 'SOLD' }, 'status Invalid option: expected one of "available"|"pending"|"sold".'],
+    ['list_pets', { status: 'SOLD' }, 'status must be available, pending, sold.'],
     ['list_pets', { after: '007' }, /^after must be a whole number/],
     ['list_pets', { after: '' }, /^after must be a whole number/],
-    ['list_pets', { stats: 'sold' }, 'Unrecognized key: "stats".'],
-    ['list_pets', JSON.parse('{"constructor":1}'), 'Unrecognized key: "constructor".'],
-    ['limits', { key: 'x' }, 'Unrecognized key: "key".'],
+    ['list_pets', { stats: 'sold' }, 'Unknown argument "stats": this tool takes limit, status, after.'],
+    [
+      'list_pets',
+      JSON.parse('{"constructor":1}'),
+      'Unknown argument "constructor": this tool takes limit, status, after.',
+    ],
+    ['limits', { key: 'x' }, 'Unknown argument "key": this tool takes no arguments.'],
     ['get_pets', {}, /^ids must be 1 to 50 ids/],
     ['get_pets', { ids: '1' }, /^ids must be 1 to 50 ids/],
     ['get_pets', { ids: Array.from({ length: 51 }, String) }, /^ids must be 1 to 50 ids/],
@@ -178,11 +185,23 @@ describe.each(MODES)('tools of a %s backend', (mode) => {
     ['get_pets', { ids: [{ toString: 1 }] }, /^ids must be 1 to 50 ids/],
     ['add_pet', { name: 'Rex' }, /^categoryId must be a whole number/],
     ['add_pet', { name: ' ', categoryId: '1' }, /^name must be 1 to 255 characters/],
-    ['add_pet', { name: 5, categoryId: '1' }, 'name Invalid input: expected string, received number.'],
+    ['add_pet', { name: 5, categoryId: '1' }, /^name must be 1 to 255 characters/],
     ['add_pet', { name: 'Rex', categoryId: {} }, /^categoryId must be a whole number/],
-    ['add_pet', { name: 'Rex', categoryId: '1', id: '5' }, 'Unrecognized key: "id".'],
-    ['add_pet', { name: 'Rex', categoryId: '1', idempotencyKey: 'é' }, /^idempotencyKey Invalid string/],
-    ['add_pet', { name: 'Rex', categoryId: '1', idempotencyKey: 7 }, /^idempotencyKey Invalid input/],
+    [
+      'add_pet',
+      { name: 'Rex', categoryId: '1', id: '5' },
+      'Unknown argument "id": this tool takes name, categoryId, status, idempotencyKey.',
+    ],
+    [
+      'add_pet',
+      { name: 'Rex', categoryId: '1', idempotencyKey: 'é' },
+      'idempotencyKey must be 1 to 255 printable ASCII characters.',
+    ],
+    [
+      'add_pet',
+      { name: 'Rex', categoryId: '1', idempotencyKey: 7 },
+      'idempotencyKey must be 1 to 255 printable ASCII characters.',
+    ],
   ])('%s refuses %j, uncharged', async (name, args, message) => {
     const before = await remaining(gateway, key);
     const { status, result } = await call(name, args as Record<string, unknown>);
