@@ -10,7 +10,7 @@ const text = z.string().refine((value) => value.trim() !== '', 'must not be blan
 function list(isValid: (entry: string) => boolean, expected: string) {
   return text
     .transform((text) => text.match(/[^\s,]+/g) ?? [])
-    .refine((entries) => entries.every(isValid), `must be comma-separated ${expected}`);
+    .refine((entries) => entries.length > 0 && entries.every(isValid), `must be comma-separated ${expected}`);
 }
 
 /** A `*` stands for one label of a host. */

@@ -68,6 +68,8 @@ function findMeant(name: string): string | undefined {
   const upper = name.toUpperCase();
   return SETTINGS.find((setting) => {
     if (upper === setting || COMMON.includes(setting)) return upper === setting;
+    // Kubernetes sets DATABASE_PORT for a service that is named "database".
+    if (upper.endsWith('_PORT') && !setting.endsWith('_PORT')) return false;
     // Without its last part, such as the unit, or in a file.
     if ((setting.startsWith(`${upper}_`) && upper.includes('_')) || upper === `${setting}_FILE`) return true;
     return isSimilar(upper, setting, 2);

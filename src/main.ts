@@ -57,11 +57,15 @@ async function main(): Promise<void> {
   };
   process.once('uncaughtException', crash).once('unhandledRejection', crash);
 
-  // Only now, because it takes longer than anything before: a wrong setting is refused at once.
-  const { startApp } = await import('./app.js');
   const keysCommand = findKeysCommand();
   const stopping = new AbortController();
-  const starting = startApp(config, log, { keysCommand, lostLines, signal: stopping.signal });
+  const start = async (): Promise<App> => {
+    // Only now, because it takes longer than anything before: a wrong setting is refused at once.
+    const { startApp } = await import('./app.js');
+    stopping.signal.throwIfAborted();
+    return startApp(config, log, { keysCommand, lostLines, signal: stopping.signal });
+  };
+  const starting = start();
   let toldAt: number | undefined;
   const stop = (signal: NodeJS.Signals): void => {
     if (toldAt !== undefined) {

@@ -77,6 +77,7 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
     const name = route?.name ?? 'other';
     let session: Session | undefined;
     let task: Task;
+    let isRefused = false;
     try {
       const opened = openSession(request, route);
       session = opened instanceof Promise ? await opened : opened;
@@ -85,14 +86,15 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
       const prepared = prepare(request, route, session);
       task = prepared instanceof Promise ? await prepared : prepared;
     } catch (thrown) {
-      // A refusal takes its turn, too.
+      isRefused = true;
       task = () => {
         throw thrown;
       };
     }
     let reply: Reply;
     try {
-      const answered = takeTurn(request.caller, task, request.readingMs);
+      // A refusal takes its turn, too, unless its client has left.
+      const answered = isRefused && request.isCancelled ? task() : takeTurn(request.caller, task, request.readingMs);
       reply = answered instanceof Promise ? await answered : answered;
     } catch (thrown) {
       const failure = toStoreError(thrown);
@@ -130,7 +132,7 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
 
   function requireKey(request: HttpRequest, session: Session): MaybePromise<void> {
     const refuse = async (thrown: unknown): Promise<never> => {
-      if (toStoreError(thrown).status === 429) await pace(request.caller, () => request.isCancelled);
+      if (toStoreError(thrown).status === 429) await pace(request);
       throw thrown;
     };
     try {

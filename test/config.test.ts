@@ -175,6 +175,7 @@ describe('a wrong setting', () => {
     ['CORS_ORIGINS', 'https://app.example.com/', 'https://app.example.com'],
     ['CORS_ORIGINS', 'https://a.example,https://b.example/path', 'https://app.example.com'],
     ['CORS_ORIGINS', ' ', 'not be blank'],
+    ['CORS_ORIGINS', ',', 'https://app.example.com'],
     ['CORS_ORIGINS', 'https://*.*.example.com', 'https://app.example.com'],
     ['CORS_ORIGINS', 'https://*', 'https://app.example.com'],
     ['CORS_ORIGINS', 'https://app*.example.com', 'https://app.example.com'],

@@ -57,7 +57,7 @@ export function createBodyReader(maxBytes: number, takeTurn: FairQueue<Reply>) {
     const { 'content-type': type, 'content-length': length, 'transfer-encoding': coding, expect } = headers;
     if (type === undefined && coding === undefined && !Number(length)) return;
     if (destroyed) throw endedEarly();
-    requireJson(type, request.header('content-encoding'));
+    requireJson(type, request.header('content-encoding'), coding);
     if (Number(length) > maxBytes) throw tooLarge();
     // The rest of the request has been checked, so the client may now send the body. HTTP/1.0 has no informational
     // responses: https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
@@ -175,37 +175,40 @@ function pauseReading(socket: Socket): () => void {
 }
 
 /** A refusal says what would be accepted: https://www.rfc-editor.org/rfc/rfc9110#section-15.5.16 */
-function requireJson(contentType: string | undefined, contentEncoding = ''): void {
+function requireJson(contentType: string | undefined, contentEncoding = '', transferCoding = ''): void {
   const [type, ...parameters] = (contentType ?? '')
     .slice(0, 1_000)
     .split(';')
     .map((part) => part.trim().toLowerCase());
-  const charset = parameters.find((parameter) => parameter.startsWith('charset=')) ?? 'charset=utf-8';
-  if (type !== 'application/json' || !/^charset="?utf-?8"?$/.test(charset)) {
+  const charsets = parameters.filter((parameter) => parameter.startsWith('charset='));
+  if (type !== 'application/json' || !charsets.every((charset) => /^charset="?utf-?8"?$/.test(charset))) {
     const came = contentType === undefined ? 'nothing' : shorten(contentType);
     const reason = `The Content-Type must be application/json in UTF-8, got ${came}.`;
     throw new StoreError('unsupported_media_type', reason, { headers: { Accept: 'application/json' } });
   }
   // A list may have empty elements: https://www.rfc-editor.org/rfc/rfc9110#section-5.6.1.2
-  if (!/^(?:[\s,]|identity)*$/i.test(contentEncoding)) {
-    const reason = 'A compressed request body is not supported: send it without Content-Encoding.';
+  if (!/^(?:[\s,]|identity)*$/i.test(contentEncoding + transferCoding.replace(/^chunked$/i, ''))) {
+    const reason = 'A compressed request body is not supported: send it without encoding.';
     throw new StoreError('unsupported_media_type', reason, { headers: { 'Accept-Encoding': 'identity' } });
   }
 }
 
 /**
- * Creates the function that waits until a request may be answered whose chunks nobody has read: how many there are shows
- * only when they are discarded. Such requests of a caller are answered one after the other, so that repeating them leaves
- * the event loop to others. It returns undefined if there is no need to wait.
+ * Delays the answer to a chunked request whose body was not read. Discarding its chunks takes time, and their number is
+ * unknown before. Each caller gets one such answer every `BETWEEN_UNREAD_MS`.
+ * If too many of a caller wait, the client is disconnected.
+ * @returns undefined if there is no need to wait
  */
 export function createUnreadBodyWait(): (request: HttpRequest) => Promise<void> | undefined {
   const pace = createPacer(BETWEEN_UNREAD_MS);
-  return ({ message, caller }) => {
+  return (request) => {
+    const { message } = request;
     const { complete, headers, readableDidRead, readableLength } = message;
     if (headers['transfer-encoding'] === undefined || (complete && readableDidRead)) return undefined;
     if (complete) message.resume();
     else void drainBody(message);
-    return complete && readableLength <= MANY_PIECES ? undefined : pace(caller, () => message.socket.destroyed);
+    if (complete && readableLength <= MANY_PIECES) return undefined;
+    return pace(request).catch(() => void message.socket.destroy());
   };
 }
 

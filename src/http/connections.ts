@@ -17,6 +17,8 @@ const LINGER_MS = 1_000;
 
 /** A client may send further requests before it has the response (pipelining), up to this many. */
 const MAX_UNANSWERED = 20;
+/** Beyond this many unanswered requests of all connections, no client may do that, because each takes memory. */
+const MANY_IN_FLIGHT = 500;
 
 /**
  * The most bytes of bodies that may wait for clients, over all connections. Beyond that, the client whose response has
@@ -62,7 +64,7 @@ export function createConnections(stallMs = 15_000) {
         inFlight -= 1;
         forget(response);
       });
-      if (responses.length <= MAX_UNANSWERED) return true;
+      if (responses.length <= (inFlight > MANY_IN_FLIGHT ? 1 : MAX_UNANSWERED)) return true;
       socket.destroy();
       return false;
     },

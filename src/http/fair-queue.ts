@@ -48,7 +48,10 @@ const CLOSING = { Connection: 'close' };
 /** How far a caller may exceed its share before it waits, and the most that it owes. */
 const BURST_MS = 5;
 const MAX_DEBT_MS = 500;
-/** Debts shrink faster or slower, within these bounds, so that the event loop is busy for this part of the time. */
+/**
+ * Callers in debt together get a part of the event loop. It falls while the loop is busier than `BUSY`, and rises while
+ * it is less busy.
+ */
 const BUSY = 0.85;
 const MIN_SHARE = 0.2;
 const MAX_SHARE = 1;

@@ -98,7 +98,7 @@ function normalizePath(path: string): string {
 
 /** In characters. */
 const MAX_URL_LENGTH = 16_384;
-const MAX_HEADERS = 200;
+export const MAX_HEADERS = 200;
 
 /** Refuses a request whose head is too long, or could mean one thing here and another to a proxy in front. */
 export function requireValidHead({ url = '', httpVersion, headers, rawHeaders }: IncomingMessage): void {
@@ -149,6 +149,8 @@ function toNetwork(address: string): string {
   if (!isIPv6(address)) return address;
   // A URL writes the groups without leading zeros, and one run of zeros as "::".
   const text = new URL(`http://[${address}]`).hostname.slice(1, -1);
+  // An IPv4 address.
+  if (text.startsWith('::ffff:')) return text;
   const groups = text.replace('::', `:${'0:'.repeat(9 - text.split(':').length)}`).split(':');
   return `${groups
     .slice(0, 4)

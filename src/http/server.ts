@@ -1,4 +1,5 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { getHeapStatistics } from 'node:v8';
 import type { MaybePromise } from '../access/maybe-promise.js';
 import { toStoreError, type ErrorName, type StoreError } from '../errors.js';
 import { createRequestLog, type Log } from '../observability/log.js';
@@ -9,7 +10,7 @@ import { toConditional } from './conditional.js';
 import { createConnections } from './connections.js';
 import type { Cors } from './cors.js';
 import { addLimitHeaders, toErrorReply, type RoutedReply } from './reply.js';
-import { HttpRequest, readAddress } from './request.js';
+import { HttpRequest, MAX_HEADERS, readAddress } from './request.js';
 
 export interface HttpServerOptions {
   readonly answer: (request: HttpRequest) => MaybePromise<RoutedReply>;
@@ -25,8 +26,10 @@ export interface HttpServerOptions {
 
 export type HttpServer = ReturnType<typeof createHttpServer>;
 
-/** Further connections are closed at once, because each costs memory and a file descriptor. */
+/** Further connections are closed at once, because each costs a file descriptor and memory. */
 const MAX_CONNECTIONS = 10_000;
+/** At worst, a connection holds two heads of `MAX_HEAD_BYTES`, which take about 80 kB of the heap. */
+const HEAP_BYTES_OF_CONNECTION = 262_144;
 /** A client that has not sent its request after this long is disconnected, up to a second later. */
 const REQUEST_TIMEOUT_MS = 13_000;
 
@@ -92,7 +95,7 @@ export function createHttpServer(options: HttpServerOptions) {
     response.writeHead(reply.status, STATUS_TEXTS[reply.status], headers);
     if (!complete) void connections.sendEarly(response, reply.body, bytes);
     else {
-      // As that of a body which was refused.
+      // A refused body has paused the message. Without this, the connection would never read its next request.
       if (message.isPaused()) message.resume();
       connections.send(response, reply.body, bytes);
     }
@@ -114,7 +117,9 @@ export function createHttpServer(options: HttpServerOptions) {
   // The body reader sends "100 Continue". Other expectations may be ignored:
   // https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
   server.on('checkContinue', serve).on('checkExpectation', serve);
-  server.maxConnections = MAX_CONNECTIONS;
+  server.maxConnections = Math.min(MAX_CONNECTIONS, getHeapStatistics().heap_size_limit / HEAP_BYTES_OF_CONNECTION);
+  // One more than `requireValidHead` allows. Otherwise Node keeps up to a thousand of an unfinished head.
+  server.maxHeadersCount = MAX_HEADERS + 1;
   server.on('connection', (socket) => connections.open(socket));
   server.on('clientError', (error, socket) => void connections.refuse(error, socket));
   return {

@@ -1,4 +1,5 @@
 import { readdir, readFile } from 'node:fs/promises';
+import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -24,6 +25,37 @@ describe('the memory of the program', () => {
     for (let limit = 100; limit > 60; limit -= 1) {
       const { data } = (await gateway.graphql(query, business, { limit })) as { data: { pets: unknown[] } };
       expect(data.pets).toHaveLength(limit);
+    }
+  });
+
+  it('survives a stranger that sends as much as it can, in a heap of 256 MB', async () => {
+    const program = await place.start({ PORT: '0', NODE_OPTIONS: '--max-old-space-size=256' });
+    const start = 'POST /nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n';
+    const headers = Array.from({ length: 190 }, (_, n) => `h${n}: ${'v'.repeat(110)}\r\n`).join('');
+    const chunk = `200\r\n${'x'.repeat(512)}\r\n0\r\n\r\n`;
+    const unfinished = start + Array.from({ length: 1_000 }, (_, n) => `h${n % 10}: v${n % 10}\r\n`).join('');
+    const unread = `${start}${headers}\r\n${chunk}`.repeat(20);
+    for (const [connections, text] of [
+      [5_000, unfinished],
+      [700, unread],
+    ] as const) {
+      const sockets: Socket[] = [];
+      for (let count = 1; count <= connections; count += 1) {
+        sockets.push(connect(Number(new URL(program.url).port), '127.0.0.1'));
+        sockets
+          .at(-1)
+          ?.on('error', () => undefined)
+          .write(text);
+        if (count % 100 === 0) await sleep(10);
+      }
+      await until('all is sent', () => sockets.every(({ closed, writableLength }) => closed || !writableLength));
+      // The program reads what the kernel has.
+      await sleep(6_000);
+      for (const socket of sockets) socket.destroy();
+      await until('it serves others', async () => {
+        const answer = await program.fetch('/livez').catch(() => undefined);
+        return answer?.status === 200;
+      });
     }
   });
 

@@ -100,6 +100,7 @@ describe('hostile HTTP', () => {
     ['one header of 25 kB', `X: ${'a'.repeat(25_000)}\r\n`],
     ['many headers of 25 kB in total', `X: ${'a'.repeat(1_000)}\r\n`.repeat(25)],
     ['thousands of short headers', 'A: b\r\n'.repeat(5_000)],
+    ['200 more headers', 'A: b\r\n'.repeat(199)],
   ])('returns 431 for %s', async (_, headers) => {
     const { status } = await sendRaw(gateway.url, (socket) =>
       socket.write(`GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${headers}\r\n`),
@@ -141,6 +142,18 @@ describe('hostile HTTP', () => {
     });
     expect(plain.status).toBe(400);
     await plain.text();
+  });
+
+  it.each([
+    ['a transfer coding besides chunked', 'application/json\r\nTransfer-Encoding: gzip, chunked'],
+    ['a second charset', 'application/json; charset=utf-8; charset=utf-16\r\nTransfer-Encoding: chunked'],
+  ])('returns 415 for %s', async (_, type) => {
+    const { status } = await sendRaw(gateway.url, (socket) =>
+      socket.write(
+        `POST /v1/pets HTTP/1.1\r\n${head.replace('application/json', type)}Connection: close\r\n\r\n2\r\n{}\r\n0\r\n\r\n`,
+      ),
+    );
+    expect(status).toBe(415);
   });
 
   it.each([

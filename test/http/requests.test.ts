@@ -1,7 +1,19 @@
+import type { IncomingMessage } from 'node:http';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { readAddress } from '../../src/http/request.js';
 import { sendRaw } from '../hostile/raw-http.js';
 import { startGateway, type Gateway } from '../support/gateway.js';
 import { request } from '../support/raw-request.js';
+
+it.each([
+  ['1.2.3.4', '1.2.3.4'],
+  ['::ffff:1.2.3.4', '1.2.3.4'],
+  ['::FFFF:102:304', '::ffff:102:304'],
+  ['2001:db8::1', '2001:db8:0:0::/64'],
+])('a client with the address %s is counted as %s', (forwarded, network) => {
+  const message = { headers: { 'x-forwarded-for': forwarded }, socket: {} } as unknown as IncomingMessage;
+  expect(readAddress(message, true).network).toBe(network);
+});
 
 describe('requests in other forms', () => {
   let gateway: Gateway;

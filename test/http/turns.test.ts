@@ -1,16 +1,29 @@
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
-import { expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { createCors } from '../../src/http/cors.js';
 import { toErrorReply } from '../../src/http/reply.js';
+import { createPacer } from '../../src/http/pacer.js';
 import { HttpRequest } from '../../src/http/request.js';
 import { createRoutes, type RoutesOptions } from '../../src/routes.js';
 
 const page = { name: 'page', handle: () => ({ status: 200, headers: {}, body: '' }) };
 const route = { ...page, methods: ['GET'], requiresKey: () => true };
 
+/** Creates a request without a connection. */
+function createRequest(method: string, url: string, headers: Record<string, string> = {}): HttpRequest {
+  const message = Object.assign(new IncomingMessage(new Socket()), { method, url, httpVersion: '1.1' });
+  Object.assign(message.headers, { host: 'x', ...headers });
+  return new HttpRequest(message, new ServerResponse(message), { address: '::1', network: '::1' });
+}
+
+function disconnect({ response }: HttpRequest): void {
+  response.destroy();
+  response.emit('close');
+}
+
 /** Answers one request, and returns the status and whose turn it was. */
-async function answer(method: string, url: string, headers: Record<string, string> = {}): Promise<unknown[]> {
+async function answer(request: HttpRequest): Promise<unknown[]> {
   const takeTurn = vi.fn<RoutesOptions['takeTurn']>((_, task) => task());
   const refuse = (): never => {
     throw new TypeError('the key is refused');
@@ -33,10 +46,7 @@ async function answer(method: string, url: string, headers: Record<string, strin
     maxBodyBytes: 1,
     takeTurn,
   });
-  const message = Object.assign(new IncomingMessage(new Socket()), { method, url, httpVersion: '1.1' });
-  Object.assign(message.headers, { host: 'x', ...headers });
-  const client = { address: '::1', network: '::1' };
-  const { reply } = await routes(new HttpRequest(message, new ServerResponse(message), client));
+  const { reply } = await routes(request);
   return [reply.status, ...takeTurn.mock.calls.map(([caller]) => caller)];
 }
 
@@ -52,9 +62,40 @@ it.each([
   ['OPTIONS', '/v1/pets', PREFLIGHT, 204],
   ['GET', '/v1/pets', {}, 500],
 ])('%s %s takes a turn, whatever becomes of it (%o: %i)', async (method, url, headers, status) => {
-  expect(await answer(method, url, headers)).toEqual([status, '::1']);
+  expect(await answer(createRequest(method, url, headers))).toEqual([status, '::1']);
 });
 
 it('probes of an address wait only for each other', async () => {
-  expect(await answer('GET', '/probe')).toEqual([200, 'probes of ::1']);
+  expect(await answer(createRequest('GET', '/probe'))).toEqual([200, 'probes of ::1']);
+});
+
+it('a refusal whose client has left takes no turn', async () => {
+  const request = createRequest('POST', '/v1/pets');
+  disconnect(request);
+  expect(await answer(request)).toEqual([405]);
+});
+
+describe('the pacer', () => {
+  it('lets those whose clients leave wait no longer, and others only for their turns', async () => {
+    const pace = createPacer(500);
+    const start = performance.now();
+    await pace(createRequest('GET', '/'));
+    const leaving = Array.from({ length: 50 }, () => createRequest('GET', '/'));
+    const left = Promise.all(leaving.map(pace));
+    const next = pace(createRequest('GET', '/'));
+    leaving.forEach(disconnect);
+    await left;
+    await pace(leaving[0] as HttpRequest);
+    expect(performance.now() - start).toBeLessThan(500);
+    await next;
+    expect(performance.now() - start).toBeGreaterThan(490);
+  });
+
+  it('refuses those of a caller that would wait for more than 30 seconds', async () => {
+    const pace = createPacer(10_000);
+    const requests = Array.from({ length: 4 }, () => createRequest('GET', '/'));
+    for (const request of requests) void pace(request);
+    await expect(pace(createRequest('GET', '/'))).rejects.toMatchObject({ code: 'overloaded' });
+    requests.forEach(disconnect);
+  });
 });

@@ -159,6 +159,7 @@ describe('a name that is no setting', () => {
     ['DATABASE_URL_FIEL', 'DATABASE_URL_FILE'],
     ['START_TIMEOUT', 'START_TIMEOUT_MS'],
     ['MAX_BODY', 'MAX_BODY_BYTES'],
+    ['METRIC_PORT', 'METRICS_PORT'],
     ['UPSTREAM_URL_FILE', 'UPSTREAM_URL'],
   ])('causes a warning with the setting that was probably meant: %s', async (name, meant) => {
     const { stderr } = await place.run({ [name]: 'geheim', PORT: 'wrong' });
@@ -181,8 +182,8 @@ describe('a name that is no setting', () => {
       'PATH HOME USER SHELL TERM LANG PWD OLDPWD SHLVL LOGNAME MAIL TZ TMPDIR EDITOR DISPLAY HOSTNAME HOSTTYPE HOSTS ' +
       'PORTS NODE_OPTIONS NODE_PATH NODE_VERSION npm_command npm_config_cache npm_config_loglevel npm_package_name ' +
       'npm_lifecycle_event INIT_CWD COLOR CI DEBUG LS_COLORS SSH_AUTH_SOCK XDG_DATA_DIRS XDG_RUNTIME_DIR ' +
-      'KUBERNETES_PORT KUBERNETES_SERVICE_HOST REDIS_PORT REDIS_HOST REDIS_PASSWORD DATABASE_HOST DATABASE_NAME ' +
-      'DATABASE_USER DB_URL PGHOST PGPORT LOG_FORMAT LOG_FILE HTTP_PROXY NO_PROXY OTEL_EXPORTER_OTLP_ENDPOINT VITE_URL _';
+      'KUBERNETES_PORT KUBERNETES_SERVICE_HOST REDIS_PORT REDIS_HOST REDIS_PASSWORD DATABASE_HOST DATABASE_PORT ' +
+      'DATABASE_NAME DATABASE_USER DB_URL PGHOST PGPORT LOG_FORMAT LOG_FILE HTTP_PROXY NO_PROXY OTEL_EXPORTER_OTLP_ENDPOINT VITE_URL _';
     const { stderr } = await place.run({
       ...Object.fromEntries(names.split(' ').map((name) => [name, 'x'])),
       PORT: 'wrong',

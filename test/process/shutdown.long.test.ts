@@ -150,6 +150,21 @@ describe('stopping a server', () => {
   });
 });
 
+it('a server that receives a signal while it loads its modules ends with status 0, also as process 1', async () => {
+  const place = await makePlace();
+  try {
+    // This is the last handler before the modules are loaded.
+    const script = encodeURIComponent(`process.on('newListener', (name) => {
+      if (name === 'unhandledRejection') setImmediate(() => process.kill(process.pid, 'SIGTERM'));
+    })`);
+    const program = place.launch({ PORT: '0', NODE_OPTIONS: `--import=data:text/javascript,${script}` });
+    expect(await program.ended).toMatchObject({ code: 0, stderr: '' });
+    expect(program.stdout).not.toContain('listening');
+  } finally {
+    await place.close();
+  }
+});
+
 it('a server opens no inspector on SIGUSR1, and keeps serving', async () => {
   const place = await makePlace();
   try {
