@@ -53,9 +53,6 @@ const RETRY_MS = 500;
  */
 const HOPELESS = /CERT|^ERR_TLS|^ERR_SSL|UNABLE_TO_VERIFY|HOSTNAME_MISMATCH|^28|^3D|^42501$|^08P01$/;
 
-/** PgBouncer refuses the settings of a session with this code. */
-const HINTS: Readonly<Record<string, string>> = { '08P01': '. A pooler may need DATABASE_PREPARE=false' };
-
 /**
  * Creates the function with which the program waits for what it depends on.
  * @param timeoutMs - how long to wait, for everything together
@@ -76,7 +73,9 @@ export function createStartupWait(log: Log, timeoutMs: number, signal?: AbortSig
       } catch (error) {
         if (!(error instanceof StoreError)) throw error;
         const { code = '' } = (error.cause ?? {}) as NodeJS.ErrnoException;
-        if (HOPELESS.test(code)) throw unreachable(what, error, HINTS[code]);
+        // PgBouncer refuses the settings of a session with this code.
+        const hint = code === '08P01' ? '. A pooler may need DATABASE_PREPARE=false' : '';
+        if (HOPELESS.test(code)) throw unreachable(what, error, hint);
         const remaining = deadline - performance.now();
         if (remaining <= 0) throw unreachable(what, error, ` (waited for ${timeoutMs / 1_000} s)`);
         if (!hasWaited)

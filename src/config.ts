@@ -21,7 +21,7 @@ function isOrigin(text: string): boolean {
 
 /** The program would not send the other parts of a URL upstream. */
 function isUpstreamUrl(text: string): boolean {
-  if (!URL.canParse(text)) return false;
+  if (!URL.canParse(text) || /\s/.test(text)) return false;
   const { protocol, username, password, search, hash } = new URL(text);
   return ['http:', 'https:'].includes(protocol) && username + password + search + hash === '';
 }
@@ -40,12 +40,14 @@ const ENVIRONMENT = z
     DATA_DIR: text.default('.data'),
     UPSTREAM_URL: z
       .string()
+      .trim()
       .refine(isUpstreamUrl, 'must be a URL such as https://host/v1, without user, query and fragment')
       .optional(),
     DATABASE_POOL: integer(1, 1_000).default(10),
     DATABASE_PREPARE: flag.default(true),
     REDIS_URL: z
       .string()
+      .trim()
       .refine(
         (text) => parseRedisUrl(text) !== undefined,
         'must be a URL such as redis://user:password@host:6379/0, redis+sentinel://host:26379,host:26379/name or ' +

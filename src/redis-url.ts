@@ -10,6 +10,7 @@ const SCHEME = /^(rediss?)(?:\+(sentinel|cluster))?:$/;
  * @returns undefined if the text has another form
  */
 export function parseRedisUrl(text: string) {
+  if (/\s/.test(text)) return undefined;
   try {
     const urls = splitHosts(text).map((url) => new URL(url));
     const { protocol, username, password, pathname } = urls[0] as URL;

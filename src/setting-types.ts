@@ -25,18 +25,21 @@ export function integer(minimum: number, maximum: number) {
 /** One or more PostgreSQL servers. */
 export const databaseUrl = z
   .string()
+  .trim()
   // A URL for a Unix socket names no host. Its `host` parameter replaces this one.
   .transform((text) => text.replace(/^(postgres(?:ql)?:\/\/(?:[^/?#@]*@)?)(?=[/?])/, '$1localhost'))
   .refine(
     (text) => splitHosts(text).every(isDatabaseUrl),
     'must be a URL such as postgres://user:password@host:5432/database, or with several hosts ' +
       'postgres://user:password@one:5432,two:5432/database?target_session_attrs=read-write, ' +
-      `with an sslmode of ${SSL_MODES.join(', ')}, or without one; % is written as %25, and there is no dbname and hostaddr`,
+      `with an sslmode of ${SSL_MODES.join(', ')}, or without one; % is written as %25 and a space as %20, and there is no ` +
+      'dbname, no hostaddr and only one host parameter',
   );
 
 function isDatabaseUrl(text: string): boolean {
-  // pg would take a URL with another % for one that is not encoded at all, and encode all of it.
-  if (!URL.canParse(text) || /%(?![\da-f]{2})/i.test(text)) return false;
+  // pg would take a URL with another % for one that is not encoded at all, and encode all of it. After white space, the
+  // name of the database would be another URL, and messages would show its password.
+  if (!URL.canParse(text) || /\s|%(?![\da-f]{2})/i.test(text)) return false;
   const { protocol, searchParams } = new URL(text);
   const session = searchParams.get('target_session_attrs') ?? 'any';
   return (
@@ -46,7 +49,8 @@ function isDatabaseUrl(text: string): boolean {
     SSL_MODES.includes(searchParams.get('sslmode') ?? 'prefer') &&
     // pg ignores these parameters of libpq, and would connect to another database.
     !searchParams.has('dbname') &&
-    !searchParams.has('hostaddr')
+    !searchParams.has('hostaddr') &&
+    !searchParams.get('host')?.includes(',')
   );
 }
 

@@ -77,6 +77,11 @@ describe('loadConfig', () => {
     });
   });
 
+  it('ignores a line break at the end of a URL', () => {
+    const config = loadConfig({ DATABASE_URL: `${DATABASE_URL}\n`, REDIS_URL: 'redis://redis.example\n' });
+    expect(config).toMatchObject({ backend: { url: DATABASE_URL }, redisUrl: 'redis://redis.example' });
+  });
+
   it.each(['postgres', 'postgresql'])('selects a PostgreSQL server for a %s URL', (scheme) => {
     const url = `${scheme}://gateway:s3cret@db.example/store`;
     expect(loadConfig({ DATABASE_URL: url }).backend).toEqual({
@@ -228,12 +233,17 @@ describe('a wrong setting', () => {
     ['DATABASE_URL', 'postgres://gateway:s3cret%zz@db.example/store', '% is written as %25'],
     ['DATABASE_URL', 'postgres://gateway:s3cret@db.example?dbname=store', 'no dbname'],
     ['DATABASE_URL', 'postgres://gateway:s3cret@db.example/store?hostaddr=10.0.0.1', 'hostaddr'],
+    ['DATABASE_URL', 'postgres://gateway@one/store?host=/s3cret,/cret', 'only one host parameter'],
+    ['DATABASE_URL', 'postgres://gateway@one/store postgres://gateway:s3cret@one/store', 'a space as %20'],
+    ['DATABASE_URL', 'postgres://gateway@one/store\npostgres://gateway:s3cret@one/store', 'a space as %20'],
     ['DATABASE_URL', 'postgres://gateway:s3 cret@db.example:99999/store', 'postgres://'],
     ['UPSTREAM_URL', 'ftp://gateway:s3cret@store.example/v1', 'https://'],
     ['UPSTREAM_URL', 's3cret', 'https://'],
     ['UPSTREAM_URL', 'https://gateway:s3cret@store.example/v1', 'without user'],
     ['UPSTREAM_URL', 'https://store.example/v1?key=s3cret', 'without user, query'],
+    ['UPSTREAM_URL', 'https://store.example/v1\nhttps://gateway:s3cret@store.example/v1', 'https://'],
     ['REDIS_URL', 'http://:s3cret@redis.example', 'redis://'],
+    ['REDIS_URL', 'redis+sentinel://one/name\nredis+sentinel://:s3cret@one/name', 'redis://'],
     ['REDIS_URL', 'redis://:s3cret@redis.example/store', 'redis://'],
     ['REDIS_URL', 'redis://:%zzs3cret@redis.example/0', 'redis://'],
     ['REDIS_URL', 's3cret', 'redis://'],

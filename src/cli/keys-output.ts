@@ -40,7 +40,7 @@ export function describeStatus(key: KeyStatus): string {
     plan: `${formatPlan(key)}: ${formatLimits(limits)}`,
     left: left
       ? `${left.minute} this minute, ${left.day} this day`
-      : 'counted in the memory of each server: with REDIS_URL, it is shown here',
+      : 'counted in the memory of each server while they share no Redis',
     banned: bannedUntil && `until ${formatTime(bannedUntil)}`,
     'last used': formatLastUse(key),
     created: formatTime(createdAt),

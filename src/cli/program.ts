@@ -65,8 +65,8 @@ export async function withStore<T>(
     const database = await openForCommand(backend);
     return await work(database, name).finally(() => database.close());
   } catch (thrown) {
-    const isUnreachable = thrown instanceof StoreError && backend.kind === 'server';
-    const error = isUnreachable ? unreachable(`${backend.setting} names a database`, thrown) : thrown;
+    const setting = backend.kind === 'server' ? backend.setting : 'DATA_DIR';
+    const error = thrown instanceof StoreError ? unreachable(`${setting} names a database`, thrown) : thrown;
     throw new Error(`${explain(error)} (${name})`, { cause: error });
   }
 }
@@ -93,5 +93,5 @@ export async function openForCommand(store: StoreConfig): Promise<Database> {
 function describeStore(store: StoreConfig): string {
   if (store.kind === 'embedded') return `the embedded store in ${store.directory}`;
   const urls = splitHosts(store.url).map((url) => new URL(url));
-  return `the store on ${urls.map(({ host }) => host).join(',')}${urls[0]?.pathname ?? ''}`;
+  return `the store on ${urls.map(({ host, searchParams }) => searchParams.get('host') ?? host).join(',')}${urls[0]?.pathname ?? ''}`;
 }

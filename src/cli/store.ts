@@ -48,6 +48,8 @@ async function writeFile(file: string, database: Database): ReturnType<typeof ex
   if (file === STANDARD) return exportStore(database, write, createProgress());
   if (existsSync(file)) throw new Error(`${file} exists: choose another name`);
   const partial = `${file}.partial`;
+  if (existsSync(partial))
+    throw new Error(`${partial} is left of an interrupted export, or another one is writing it: delete it first`);
   const handle = await open(partial, 'wx', 0o600);
   try {
     const tables = await exportStore(database, (text) => handle.appendFile(text), createProgress());

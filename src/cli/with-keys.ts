@@ -17,6 +17,8 @@ export function withKeys<T>(work: (admin: KeyAdmin, actor: string, store: string
     const sharing = await app?.openSharing({ ...config, redisTimeoutMs: 5_000 });
     const peek = createPeek(sharing, config.bans);
     const admin = createKeyAdmin(createPostgresKeyStore(database), createPostgresUsage(database), peek);
+    if (sharing?.isUp() === false)
+      console.error('keys: Redis does not answer: what keys have left and their bans are not shown');
     const result = await work(admin, config.keysActor ?? findUser(), name).finally(() => sharing?.close());
     console.error(`keys: ${name}`);
     return result;

@@ -1,4 +1,4 @@
-import { readFile, rename, writeFile } from 'node:fs/promises';
+import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { digestApiKey, generateApiKey } from '../access/api-key.js';
 import type { KeyStore } from './postgres-key-store.js';
@@ -39,17 +39,19 @@ export async function fillEmptyStore(directory: string, keys: KeyStore, source: 
   const keysFile = join(directory, KEYS_FILE);
   const unfinished = `${keysFile}.new`;
   const animals = await source.list({ limit: 100 }, call);
-  let secrets = await readKeys(unfinished);
-  if (!secrets) {
-    if (animals.length > 0 || (await keys.count({})) > 0) return undefined;
-    secrets = { free: generateApiKey(), pro: generateApiKey(), business: generateApiKey() };
-    await writeFile(unfinished, `${JSON.stringify(secrets, null, 2)}\n`, { mode: 0o600 });
+  const begun = await readKeys(unfinished);
+  const secrets = begun ?? { free: generateApiKey(), pro: generateApiKey(), business: generateApiKey() };
+  const found = await Promise.all(PLANS.map((plan) => keys.findByDigest(digestApiKey(secrets[plan]))));
+  const isOwn = animals.every(({ name }, i) => begun && name === SAMPLE_ANIMALS[i]?.name);
+  if (!isOwn || (await keys.count({})) > found.filter(Boolean).length) {
+    // The store was filled in another way, such as an import after an interrupted start.
+    await rm(unfinished, { force: true });
+    return undefined;
   }
+  if (!begun) await writeFile(unfinished, `${JSON.stringify(secrets, null, 2)}\n`, { mode: 0o600 });
   if (hasSampleAnimals) for (const animal of SAMPLE_ANIMALS.slice(animals.length)) await source.add(animal, call);
-  for (const plan of PLANS) {
-    if (await keys.findByDigest(digestApiKey(secrets[plan]))) continue;
-    await keys.create({ plan, label: 'development' }, 'the first start', secrets[plan]);
-  }
+  for (const [i, plan] of PLANS.entries())
+    if (!found[i]) await keys.create({ plan, label: 'development' }, 'the first start', secrets[plan]);
   await rename(unfinished, keysFile);
   return { keys: secrets, keysFile, hasSampleAnimals };
 }

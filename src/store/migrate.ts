@@ -22,8 +22,7 @@ const RETRY_MS = 500;
 
 /** Another transaction held a lock for too long. */
 const LOCKED = '55P03';
-/** Postgrator does not see a table for which the role has no permission, and tries to create it (42P07). */
-const NO_PERMISSION: ReadonlySet<unknown> = new Set(['42501', '42P07']);
+const NO_PERMISSION = '42501';
 const GRANT =
   '. Run npm run migrate as the owner of the tables or, for a new database, GRANT CREATE ON SCHEMA public to the role';
 
@@ -61,7 +60,7 @@ export async function migrate(
       const isInTheWay = code === LOCKED || UNDONE.has(code);
       if (error instanceof ConfigError || (error instanceof StoreError && !isInTheWay)) throw error;
       if (!isInTheWay || performance.now() >= deadline)
-        throw new ConfigError(`migration ${file} failed: ${message}${NO_PERMISSION.has(code) ? GRANT : ''}`);
+        throw new ConfigError(`migration ${file} failed: ${message}${code === NO_PERMISSION ? GRANT : ''}`);
       if (!hasWaited) onWait?.(`migration ${file} waits: another transaction has a lock`);
       hasWaited = true;
       await sleep(RETRY_MS);
@@ -91,12 +90,18 @@ async function withPending<T>(
     await execute(prepare);
     const { rows } = await execute(
       `SELECT current_schema() AS schema, current_setting('server_encoding') AS encoding,
+         has_table_privilege(to_regclass(quote_ident(current_schema()) || '.schema_version'), 'SELECT') AS may,
          set_config('search_path', quote_ident(current_schema()), true)`,
     );
-    const [{ schema, encoding } = {}] = rows;
+    const [{ schema, encoding, may } = {}] = rows;
     if (typeof schema !== 'string') throw new ConfigError('the database has no schema that its search_path names');
     if (encoding !== 'UTF8')
       throw new ConfigError(`the database has the encoding ${String(encoding)}: create one with UTF8`);
+    // Postgrator would not see the table, and try to create it.
+    if (may === false)
+      throw new ConfigError(
+        'the role lacks SELECT on schema_version: GRANT it. Run npm run migrate as the owner of the tables',
+      );
     const postgrator = new Postgrator({
       migrationPattern: `${folder.replace(/[\\?*()[\]{}]/g, '\\$&')}/*.sql`,
       driver: 'pg',

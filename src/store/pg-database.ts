@@ -5,12 +5,12 @@ import { splitHosts } from '../setting-types.js';
 import type { Database, Execute, Statement } from './database.js';
 import {
   codeOf,
+  endsConnection,
   isBroken,
   isOutdated,
   isSelect,
   isUnavailable,
   mayMove,
-  SESSION_OVER,
   toUnavailable,
   UNDONE,
 } from './pg-errors.js';
@@ -84,7 +84,8 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
       };
       const client = await Promise.resolve(pool.acquire(true)).catch(fail);
       const limits = { query_timeout: TRANSACTION_TIMEOUT_MS + GIVE_UP_MS };
-      const execute: Execute = (text) => client.query({ text, ...limits }).catch(fail);
+      const execute: Execute = (text) =>
+        client.query({ text, ...limits }).catch((error: unknown) => fail(client.failure ?? error));
       let isDone = false;
       try {
         await execute(`BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = ${TRANSACTION_TIMEOUT_MS}`);
@@ -120,11 +121,7 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
       const callback = (error: Error | null | undefined, result: { readonly rows: unknown[] }): void => {
         if (isGivenUp) return;
         prevent();
-        pool.release(
-          client,
-          isWrite,
-          error instanceof Error && (isBroken(error) || SESSION_OVER.test(codeOf(error) ?? '') || isOutdated(error)),
-        );
+        pool.release(client, isWrite, error instanceof Error && endsConnection(error));
         if (error) reject(error);
         else resolve(result.rows);
       };

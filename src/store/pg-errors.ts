@@ -4,8 +4,8 @@ import { StoreError } from '../errors.js';
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 export const READ_ONLY = '25006';
 const STARTING_UP = '57P03';
-/** The server has ended the session, or has become read-only. */
-export const SESSION_OVER = /^57P|^25006$/;
+/** The server has ended the session, or has become read-only. FATAL says so too, unless `lc_messages` translates it. */
+const SESSION_OVER = /^08|^57P|^25(?:006|P0[34])$/;
 export const DISK_FULL = '53100';
 export const TOO_MANY_CONNECTIONS = '53300';
 /** A table, column or function is missing, or a permission. */
@@ -31,15 +31,23 @@ export function isBroken(error: unknown): boolean {
   return !(error instanceof pg.DatabaseError) && !(error instanceof StoreError);
 }
 
-/** Whether the statement that this connection has prepared no longer fits the schema, or is gone. Another may run it. */
+/** Whether the prepared statement of a connection is gone, or no longer fits the schema. Another connection may run it. */
 export function isOutdated(error: unknown): boolean {
   return OUTDATED.has(codeOf(error));
 }
 
+function isFatal(error: unknown): boolean {
+  return (error as pg.DatabaseError).severity === 'FATAL';
+}
+
+/** Whether the connection on which a statement failed should be closed. */
+export function endsConnection(error: unknown): boolean {
+  return isBroken(error) || isOutdated(error) || isFatal(error) || SESSION_OVER.test(codeOf(error) ?? '');
+}
+
 /** Whether the database cannot be used now. */
 export function isUnavailable(error: unknown): boolean {
-  if (!(error instanceof pg.DatabaseError)) return isBroken(error);
-  return error.severity === 'FATAL' || UNAVAILABLE_CLASSES.has(error.code?.slice(0, 2));
+  return isBroken(error) || isFatal(error) || UNAVAILABLE_CLASSES.has((error as pg.DatabaseError).code?.slice(0, 2));
 }
 
 /** Whether another host may run a statement. A write whose connection broke may have happened. */
@@ -53,5 +61,6 @@ export function mayMove(error: unknown, text: string): boolean {
 /** Replaces an error of an unavailable database with what clients see. */
 export function toUnavailable(error: unknown): unknown {
   if (!isUnavailable(error)) return error;
-  return new StoreError('unavailable', 'The store cannot reach its database. Try again shortly.', { cause: error });
+  const problem = codeOf(error) === READ_ONLY ? 'is read-only at the moment' : 'cannot reach its database';
+  return new StoreError('unavailable', `The store ${problem}. Try again shortly.`, { cause: error });
 }

@@ -21,7 +21,7 @@ const WAIT_TIMEOUT_MS = 1_000;
 export const CONNECT_TIMEOUT_MS = 1_250;
 /** A connection that is not used for this long is closed, up to twice as late. */
 const IDLE_MS = 10_000;
-/** How long it makes do with the connections that it has, if the server has refused another. */
+/** How long the pool opens no more connections after the server has refused one. */
 const FEWER_CONNECTIONS_MS = 5_000;
 
 /**
@@ -39,6 +39,10 @@ const SETTINGS =
 export type PgClient = pg.Client & {
   /** Begins its `application_name`, so that its session can be found on the server. */
   readonly id: string;
+  /** Of its server. */
+  readonly url: string;
+  /** What broke it. */
+  readonly failure: Error | undefined;
   /** The names of the statements that the server keeps. Undefined if it should keep none. */
   readonly parsed: Set<string> | undefined;
 };
@@ -47,6 +51,8 @@ export type PgClient = pg.Client & {
 export function createPgPool({ max, url, prepare, statementTimeoutMs, onConnectionError }: PgPoolOptions) {
   class Client extends pg.Client implements PgClient {
     readonly id: string;
+    readonly url = url();
+    failure: Error | undefined;
     readonly parsed = prepare ? new Set<string>() : undefined;
 
     constructor() {
@@ -60,6 +66,7 @@ export function createPgPool({ max, url, prepare, statementTimeoutMs, onConnecti
       });
       this.id = id;
       this.on('error', (error) => {
+        this.failure ??= error;
         // A connection that breaks in use fails its statement.
         const index = idle.indexOf(this);
         if (index === -1) return;
@@ -70,12 +77,12 @@ export function createPgPool({ max, url, prepare, statementTimeoutMs, onConnecti
     }
   }
 
-  /** A statement takes one before its connection, so that a busy pool is told from a failure. */
+  /** A statement first waits for one of these, and then connects: a full pool is `overloaded`, a failure is not. */
   const slots = createSlots(max);
   const open = new Set<PgClient>();
   /** Those that no statement uses. The last one is used next. */
   const idle: PgClient[] = [];
-  /** How many of them, from the first on, no statement has used since they were last counted. */
+  /** How many of them, from the first on, no statement has used since the timer last fired. */
   let unused = 0;
   const timer = setInterval(() => {
     for (const client of idle.splice(0, unused)) void end(client);
@@ -125,7 +132,8 @@ export function createPgPool({ max, url, prepare, statementTimeoutMs, onConnecti
   }
 
   function release(client: PgClient, isWrite: boolean, isUnusable: boolean): void {
-    if (isUnusable || isClosed) void end(client);
+    // The database may have moved to another server meanwhile.
+    if (isUnusable || isClosed || client.url !== url()) void end(client);
     else idle.push(client);
     slots.free(isWrite);
   }
@@ -139,9 +147,9 @@ export function createPgPool({ max, url, prepare, statementTimeoutMs, onConnecti
    * Ends the session of a client on the server, also in a commit that waits for a standby, which statement_timeout does
    * not end. A pooler hides which session serves a client, but ends its statement when the client leaves.
    */
-  async function endSession({ id }: PgClient): Promise<void> {
+  async function endSession({ id, url }: PgClient): Promise<void> {
     const text = 'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE $1';
-    if (prepare) await askOnce(url(), text, [`${id}%`]).catch(ignore);
+    if (prepare) await askOnce(url, text, [`${id}%`]).catch(ignore);
   }
 
   async function closeIdle(): Promise<void> {

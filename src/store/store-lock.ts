@@ -65,7 +65,7 @@ async function findOwner(directory: string, own: string): Promise<string | undef
   return undefined;
 }
 
-/** Listens on a socket to which only this user can connect. It gets its name last: no socket of a lock is ever silent. */
+/** Listens on a socket to which only this user can connect. It gets its name last, so that whoever finds it can connect. */
 async function listen(directory: string, name: string) {
   const sockets = new Set<Socket>();
   let serve = (socket: Socket): void => void socket.destroy();

@@ -133,14 +133,19 @@ function countRows(tables: readonly Table[]): number {
 /** Parses the first line of an export, for a store that has `own` tables. Columns that it lacks get their defaults. */
 function parseHeader(line: string, own: readonly Table[]): Header {
   if (!line.startsWith(`{"format":"${FORMAT}",`)) throw new Error('this is no export of an animal store');
-  const header = JSON.parse(line) as Header;
-  if (header.version > VERSION) throw newer(`its version is ${header.version}`);
-  for (const { name, columns } of header.tables) {
-    const known = own.find((table) => table.name === name)?.columns;
-    const unknown = columns.filter((column) => !known?.includes(column));
-    if (!known || unknown.length > 0) throw newer(`it has ${unknown.join()} in ${name}`);
+  try {
+    const header = JSON.parse(line) as Header;
+    if (header.version > VERSION) throw newer(`its version is ${header.version}`);
+    for (const { name, columns } of header.tables) {
+      const known = own.find((table) => table.name === name)?.columns;
+      const unknown = columns.filter((column) => !known?.includes(column));
+      if (!known || unknown.length > 0) throw newer(`it has ${unknown.join()} in ${name}`);
+    }
+    return header;
+  } catch (error) {
+    if (!(error instanceof SyntaxError || error instanceof TypeError)) throw error;
+    throw new Error('the export is damaged: its first line cannot be read');
   }
-  return header;
 }
 
 function newer(what: string): Error {

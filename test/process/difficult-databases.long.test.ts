@@ -79,6 +79,8 @@ describe('a start ends at once, with one line,', () => {
     const { url, role } = await createRole(database, '');
     await runSql(database, `GRANT CREATE ON SCHEMA public TO ${role}`);
     expect((await refuse(url)).stderr).toContain('Run npm run migrate as the owner of the tables');
+    const { code, stderr } = await place.keys(['list'], { DATABASE_URL: url });
+    expect([code, linesOf(stderr)]).toEqual([1, [expect.stringContaining('lacks SELECT on schema_version')]]);
     await runSql(database, `DROP OWNED BY ${role}`);
     await onServer(`DROP ROLE ${role}`);
   });
@@ -114,6 +116,9 @@ describe('a store is served', () => {
     const program = await place.start({ PORT: '0', DATABASE_URL: url });
     expect(await program.graphql('{ pets { id } }', key)).toEqual({ data: { pets: [] } });
     await program.stop();
+    expect((await place.keys(['list'], { DATABASE_URL: url })).stderr).toBe(
+      `keys: the store on ${directory}${pathname}\n`,
+    );
   });
 
   it('by a role that may have fewer connections than the pool', async () => {

@@ -1,5 +1,5 @@
 import { existsSync, readdirSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it } from 'vitest';
@@ -34,6 +34,17 @@ it('sample animals and development keys are complete after first starts are kill
   }
   const { stdout } = await place.keys(['list', '--json']);
   expect(JSON.parse(stdout)).toHaveLength(3);
+});
+
+it('a store that was filled after an interrupted first start gets no sample animals and development keys', async () => {
+  const env = { PORT: '0', SAMPLE_DATA: 'false' };
+  await place.prepareStore();
+  await place.keys(['create', '--plan', 'free']);
+  const unfinished = join(place.directory, '.data/dev-keys.json.new');
+  await writeFile(unfinished, JSON.stringify({ free: 'one', pro: 'two', business: 'three' }));
+  expect((await place.start(env)).stdout).not.toContain('development key');
+  expect(existsSync(unfinished)).toBe(false);
+  expect(JSON.parse((await place.keys(['list', '--json'])).stdout)).toHaveLength(1);
 });
 
 it.runIf(process.platform === 'linux')('a new store takes hardly more memory than at its next start', async () => {

@@ -91,6 +91,8 @@ describe('a database that has become read-only', () => {
     const place = await makePlace();
     const database = await place.database();
     const name = new URL(database).pathname.slice(1);
+    const created = await place.keys(['create', '--plan', 'pro', '--json'], { DATABASE_URL: database });
+    const { key } = JSON.parse(created.stdout) as { key: string };
     const program = await place.start({ PORT: '0', DATABASE_URL: database });
     const strict = (): Promise<Response> => program.fetch('/readyz?backend=true');
     const set = async (change: string): Promise<void> => {
@@ -104,6 +106,12 @@ describe('a database that has become read-only', () => {
       return response.status === 503 && (await response.text()).includes('read-only');
     });
     expect((await program.fetch('/readyz')).status).toBe(200);
+    const added = await program.fetch('/v1/pets', {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' },
+      body: '{"name":"Rex","categoryId":1}',
+    });
+    expect([added.status, await added.text()]).toEqual([503, expect.stringContaining('The store is read-only')]);
     await set('RESET default_transaction_read_only');
     await until('it is ready with its backend again', async () => (await strict()).status === 200);
     await place.close();

@@ -29,6 +29,13 @@ describeWithRedis('two processes with a Redis', () => {
     }
   });
 
+  it('let the keys command say that Redis does not answer', async () => {
+    const REDIS_URL = `redis://127.0.0.1:${await findFreePort()}`;
+    const { code, stderr } = await place.keys(['list'], { DATABASE_URL: await place.database(), REDIS_URL });
+    const said = 'keys: Redis does not answer: what keys have left and their bans are not shown';
+    expect([code, linesOf(stderr)]).toEqual([0, [said, expect.stringMatching(/^keys: the store on /)]]);
+  });
+
   it('do not start without Redis, and say so in one line', async () => {
     const env = { PORT: '0', DATABASE_URL: await place.database(), START_TIMEOUT_MS: '300' };
     const { code, stdout, stderr } = await place.run({

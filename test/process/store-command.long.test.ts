@@ -150,6 +150,18 @@ describe('the store command', () => {
     await admin(`DROP OWNED BY ${source.username}; DROP ROLE ${source.username}`);
   });
 
+  it('says why an import ends that waits for its input beside a server', async () => {
+    await place.start({ PORT: '0', DATA_DIR: 'beside', NODE_ENV: 'production' });
+    const env = { PATH: process.env.PATH, DATA_DIR: 'beside' };
+    const child = spawn(process.execPath, [STORE, 'import', '-'], { cwd: place.directory, env });
+    const [said, closed] = [text(child.stderr), once(child, 'close')];
+    child.stdin.write(exported.slice(0, 1_500));
+    await sleep(12_000);
+    child.stdin.end(exported.slice(1_500));
+    expect(await closed).toEqual([1, null]);
+    expect(linesOf(await said)).toEqual([expect.stringContaining('the store waited too long for the next message')]);
+  });
+
   it('finds what others add while an import begins', async () => {
     const target = await place.database();
     const other = new pg.Client({ connectionString: target });
@@ -186,6 +198,8 @@ describe('the store command', () => {
       [exported.replace('"version":1', '"version":2'), 'of a newer version of the program: its version is 2'],
       [exported.replace(/"version":1.*/, '"version":3}'), 'of a newer version of the program: its version is 3'],
       ['{"animals":[]}\n', 'no export'],
+      [exported.replace('"tables":[', '"tables":null,"others":['), 'damaged: its first line cannot be read'],
+      [exported.slice(0, 100) + exported.slice(101), 'damaged: its first line cannot be read'],
     ] as const) {
       await writeFile(join(place.directory, 'wrong.jsonl'), text);
       const { code, stderr } = await place.store(['import', 'wrong.jsonl'], { DATABASE_URL: empty });
@@ -203,6 +217,9 @@ describe('the store command', () => {
       expect.stringMatching(/^store: .*no\/where.jsonl.*: no such file or directory \(the store on \S+\)$/),
     ]);
     expect(await runSql(empty, 'SELECT id FROM pets')).toEqual([]);
+    await writeFile(join(place.directory, 'left.jsonl.partial'), '');
+    const left = await place.store(['export', 'left.jsonl'], { DATABASE_URL: url });
+    expect([left.code, linesOf(left.stderr)]).toEqual([1, [expect.stringContaining('delete it first')]]);
     const again = await place.store(['export', FILE], { DATABASE_URL: url });
     expect([again.code, linesOf(again.stderr)]).toEqual([1, [expect.stringContaining('exists')]]);
   });

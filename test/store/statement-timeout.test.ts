@@ -75,6 +75,19 @@ it('a session that the server ends during a statement does not fail the next sta
   await drop();
 });
 
+it('nor does a session that it ends for a transaction_timeout', async () => {
+  const { url, drop } = await createDatabase();
+  const store = createPgDatabase({ url, pool: 1, prepare: true });
+  const run = (text: string): Promise<unknown> => store.query({ name: '', text }, []);
+  await run('SET transaction_timeout = 100');
+  const ended = expect(run('SELECT pg_sleep(1)')).rejects.toMatchObject({ code: 'unavailable' });
+  const next = run('SELECT 1 AS one');
+  await ended;
+  expect(await next).toEqual([{ one: 1 }]);
+  await store.close();
+  await drop();
+});
+
 it('a transaction ends in time even if nobody answers', async () => {
   const { url, drop } = await createDatabase();
   const { hostname, port } = new URL(url);
