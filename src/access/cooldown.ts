@@ -8,7 +8,7 @@ export interface Cooldown {
 }
 
 export interface Cooldowns {
-  /** Once `until` has passed, only the first gateway that asks gets undefined: it tries a request for all. */
+  /** Finds it until `retryAt`, or until the upstream has served the key. After `until`, one request goes first. */
   find(keyId: string): Promise<Cooldown | undefined>;
   /** Does not wait for the other gateways. */
   share(keyId: string, cooldown: Cooldown): void;

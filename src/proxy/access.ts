@@ -43,6 +43,8 @@ class ProxySession implements session.Session, session.UpstreamKey {
   #keyless: session.KeylessSession | undefined;
   /** Whether `inFlight` has the admitted requests. For a key whose limits are not known, `start` adds each request. */
   #isReserved = false;
+  /** Admitted requests of a key whose limits were known before. After the one that goes first, the rest has to fit. */
+  #unreserved = 0;
   /** When the cooldowns of other gateways were looked at. */
   #lookedAt = 0;
   #inFlight = 0;
@@ -101,8 +103,14 @@ class ProxySession implements session.Session, session.UpstreamKey {
     if (this.options.cooldowns && monotonicNow() - this.#lookedAt > LOOK_AGAIN_MS) void this.#lookAtCooldowns();
     const refusal = this.findRefusal();
     if (this.#isReserved) return refusal;
-    const limit = this.#key.findLimit(1);
-    this.#addInFlight(1);
+    const rest = this.#unreserved || 1;
+    const limit = this.#key.findLimit(rest);
+    const count = limit || this.isUnknown ? 1 : rest;
+    if (!limit && this.#unreserved > 0) {
+      this.#unreserved -= count;
+      this.#isReserved = this.#unreserved === 0;
+    }
+    this.#addInFlight(count);
     return refusal ?? limit;
   }
 
@@ -167,7 +175,7 @@ class ProxySession implements session.Session, session.UpstreamKey {
 
   /** A ban refuses also what is free. */
   #requireRoom(cost: number): void {
-    const refusal = this.#key.findRefusal(cost) ?? this.#key.findLimit(cost);
+    const refusal = this.#key.findRefusal(cost) ?? this.#key.findLimit(cost, this.#unreserved);
     if (refusal && (cost > 0 || refusal.code === 'key_banned')) throw this.#count(refusal);
   }
 
@@ -176,6 +184,7 @@ class ProxySession implements session.Session, session.UpstreamKey {
     this.options.observer.admitted(this.#plan, cost);
     this.#isReserved ||= !this.isUnknown;
     if (this.#isReserved) this.#addInFlight(cost);
+    else if (this.#key.isStated) this.#unreserved += cost;
   }
 
   async #charge(plan: keyof typeof PUBLISHED_LIMITS, cost: number): Promise<Admission> {

@@ -40,7 +40,7 @@ export function createUpstreamClient({ url, connections, timeoutMs, breaker, obs
   };
   /** The one whose turn is next comes first. */
   const lanes = new Map<string, Lane>();
-  const mostOfKey = Math.ceil(connections / 2);
+  const mostOfKey = Math.max(1, Math.floor(connections / 2));
   let active = 0;
   let isScheduled = false;
 

@@ -72,20 +72,22 @@ export class KeyState {
     return this.#findExcess(cost ?? 1) ?? rateLimited(retryAfter, cost);
   }
 
-  /** Why `cost` requests do not fit into the windows. */
-  findLimit(cost: number): StoreError | undefined {
-    if (this.isUnknown || !this.#stated.some(({ remaining }) => remaining - this.inFlight < cost)) return undefined;
-    const full = this.windows.filter(({ remaining }) => remaining < cost);
+  /** Why `cost` requests do not fit into the windows. @param waiting - those admitted before, in the same batch */
+  findLimit(cost: number, waiting = 0): StoreError | undefined {
+    const inFlight = this.inFlight + waiting;
+    if (this.isUnknown && waiting === 0) return undefined;
+    if (!this.#stated.some(({ remaining }) => remaining - inFlight < cost)) return undefined;
+    const full = this.#renew(inFlight).filter(({ remaining }) => remaining < cost);
     if (full.length === 0) return undefined;
     const now = monotonicNow();
-    if (this.#stated.every(({ resetAt }) => resetAt > now)) {
-      const excess = this.#findExcess(cost);
-      if (excess) return excess;
-      const retryAfter = secondsUntil(Math.max(...full.map(({ resetAt }) => resetAt)), now);
-      // The numbers may be outdated, or wrong.
-      const isDoubtful = now - this.#statedAt >= LONG_MS || this.#stated.some(({ remaining }) => remaining === 0);
-      if (retryAfter * 1_000 <= LONG_MS || !isDoubtful || this.inFlight > 0) return rateLimited(retryAfter, cost, full);
-    }
+    const excess = this.#findExcess(cost);
+    const retryAfter = secondsUntil(Math.max(...full.map(({ resetAt }) => resetAt)), now);
+    const isOld = now - this.#statedAt >= LONG_MS;
+    // The numbers may be outdated, or wrong.
+    const isDoubtful =
+      this.#stated.some(({ resetAt }) => resetAt <= now) ||
+      (retryAfter * 1_000 > LONG_MS && (isOld || (!excess && this.#stated.some(({ remaining }) => remaining === 0))));
+    if (!isDoubtful || inFlight > 0) return excess ?? rateLimited(retryAfter, cost, full);
     this.#knownUntil = 0;
     return undefined;
   }
@@ -111,8 +113,8 @@ export class KeyState {
       this.#stated = wasInFlight ? stated.map((window) => this.#findNewer(window)) : stated;
       this.#statedAt = now;
     }
-    // Nothing is known of a window after its end, unless its length is.
-    if (status < 500)
+    // Nothing is known of a window after its end, unless its length is. Nor does a late answer end a wait.
+    if (status < 500 && sentAt >= Math.max(this.#refused?.until ?? 0, this.#cooldown?.until ?? 0))
       this.#knownUntil = Math.min(...this.#stated.map(({ seconds, resetAt }) => (seconds ? Infinity : resetAt)));
     if (!error || status !== 429) return;
     const code = error.code === 'key_banned' ? 'key_banned' : 'rate_limited';

@@ -82,8 +82,8 @@ function parseCount(text: string | undefined): number | undefined {
 export function parseRetryAfter(answer: Head, now: number): number | undefined {
   const value = answer.header('retry-after');
   if (value === undefined) return undefined;
-  // `Date.parse` accepts much more, but every HTTP date begins with a weekday.
-  const date = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)/.test(value) ? Date.parse(value) : NaN;
+  // `Date.parse` accepts much more, but every HTTP date begins with a weekday. One of its three forms lacks the zone.
+  const date = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)/.test(value) ? Date.parse(value.replace(/ GMT$|$/, ' GMT')) : NaN;
   const seconds = /^\d+$/.test(value) ? Number(value) : Math.ceil((date - toWallTime(now)) / 1_000);
   return Number.isNaN(seconds) ? undefined : Math.min(DAY, Math.max(0, seconds));
 }

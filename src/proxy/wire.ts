@@ -40,14 +40,16 @@ function parse(body: string): unknown {
   }
 }
 
+const NAME = new RegExp(`^.{0,${NAME_LENGTH.maximum}}$`, 'su');
+
 function toPet(value: unknown): Pet | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   const { id: petId, name, categoryId: petCategoryId, status } = value as Record<string, unknown>;
   const id = toInt64(petId);
   const categoryId = toInt64(petCategoryId);
   if (id === undefined || categoryId === undefined) return undefined;
-  // A hundred fields may repeat a name. A character has one or two UTF-16 units.
-  if (typeof name !== 'string' || name.length > 2 * NAME_LENGTH.maximum) return undefined;
+  // A hundred fields may repeat a name.
+  if (typeof name !== 'string' || !NAME.test(name)) return undefined;
   const isKnown = status === undefined || PET_STATUSES.includes(status as PetStatus);
   if (isKnown) return { id, name, categoryId, status: status as PetStatus | undefined, statusError: undefined };
   const message = 'The animal store gave the animal a status that is not known here.';

@@ -11,13 +11,16 @@ import { parseRedisUrl, type RedisAddress } from '../redis-url.js';
 
 const CONNECT_MS = 1_000;
 const RETRY_MS = 250;
-/** Each command that a script uses, because the user may lack the permission for one. */
+/**
+ * Each command that a script uses, because the user may lack the permission for one. The first needs memory: a full Redis
+ * refuses only the first write of a script.
+ */
 const CHECK = `
 redis.call('TIME')
 for _, command in ipairs({
+  {'SET', 1}, {'GET'}, {'PTTL'}, {'PEXPIRE', 60000},
   {'DEL'}, {'RPUSH', 1}, {'LINDEX', 0}, {'LTRIM', 0, -1},
   {'DEL'}, {'HSET', 'a', 1}, {'HMGET', 'a'}, {'HGETALL'}, {'PEXPIREAT', 0},
-  {'DEL'}, {'SET', 1}, {'GET'}, {'PTTL'}, {'PEXPIRE', 60000},
 }) do redis.call(command[1], KEYS[1], unpack(command, 2)) end
 return {}
 `;

@@ -17,7 +17,7 @@ export async function openSharing(options: RedisOptions): Promise<Sharing> {
       const toName = (id: string): string => (kind.endsWith('key') ? id : hash('sha256', id, 'base64url').slice(0, 22));
       return shareLedger(client, local, (id) => `animals:${kind}:{${toName(id)}}`, bans);
     },
-    cooldowns: () => createRedisCooldowns(client, (keyId) => `animals:proxy:cooldown:{${keyId}}`),
+    cooldowns: () => createRedisCooldowns(client, (keyId) => `animals:proxy:wait:{${keyId}}`),
     close: () => client.close(),
   };
 }

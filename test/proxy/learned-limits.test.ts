@@ -228,6 +228,45 @@ describe('limits learned from an upstream', () => {
     for (const other of others) expect(other.at - (first?.at ?? 0)).toBeGreaterThanOrEqual(45);
   });
 
+  it.each([
+    ['costs more than the limit', 8, 200, 'OPERATION_TOO_LARGE'],
+    ['does not fit after a cooldown', 5, 429, 'RATE_LIMITED'],
+  ])('send one request of an operation that %s, and refuse all the rest', async (_, cost, status, code) => {
+    const limits = (remaining: number) => ({
+      'RateLimit-Policy': '"short";q=5;w=1',
+      RateLimit: `"short";r=${remaining};t=1`,
+    });
+    const body = status === 200 ? '[]' : { code: 'c', message: 'm', status };
+    upstream.play((_request, response) => send(response, status, body, limits(0)));
+    await gateway.graphql('{ pets { id } }', { key: 'a' });
+    await sleep(1_050);
+    upstream.play((_request, response) => send(response, 201, '{"id":7,"name":"New","categoryId":1}', limits(3)));
+    const add = 'addPet(input: { name: "x", categoryId: 1 }) { id }';
+    const additions = Array.from({ length: cost }, (_item, n) => `a${n}: ${add}`).join(' ');
+    const { errors } = await gateway.graphql(`mutation { ${additions} }`, { key: 'a' });
+    expect(upstream.seen).toHaveLength(1);
+    expect(errors?.map(({ extensions }) => extensions.code)).toEqual(Array(cost - 1).fill(code));
+  });
+
+  it('admit the operations of a batch in order after the window has ended', async () => {
+    const limits = { 'RateLimit-Policy': '"short";q=5;w=1', RateLimit: '"short";r=1;t=1' };
+    upstream.play((_, response) => send(response, 200, '[]', limits));
+    await gateway.graphql('{ pets { id } }', { key: 'a' });
+    await sleep(1_050);
+    upstream.play(answerAnimals);
+    const list = (...sizes: number[]) => ({
+      query: `{ ${sizes.map((n) => `list${n}: pets(limit: ${n}) { id }`).join(' ')} }`,
+    });
+    const response = await gateway.fetch('/graphql', {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', Authorization: 'Bearer a' },
+      body: JSON.stringify([list(1, 2, 3), list(4, 5, 6), list(7, 8)]),
+    });
+    const entries = (await response.json()) as { errors?: { extensions: { code: string } }[] }[];
+    expect(entries.map(({ errors }) => errors?.[0]?.extensions.code)).toEqual([undefined, 'RATE_LIMITED', undefined]);
+    expect(upstream.seen).toHaveLength(5);
+  });
+
   it('end with their window, whose slow requests delay no others', async () => {
     upstream.play(({ path }, response) => {
       if (path.includes('sold')) return;
@@ -337,6 +376,31 @@ it('numbers that refuse an operation for long are tried once they are old, and c
   answer(0);
   expect(key.isUnknown).toBe(false);
   expect(key.windows).toMatchObject([{ name: 'day', remaining: 0 }]);
+  vi.restoreAllMocks();
+});
+
+it('numbers that never admit an operation are tried once they are old', () => {
+  const key = new KeyState(createLimitsParser());
+  const startedAt = performance.now();
+  const clock = vi.spyOn(performance, 'now');
+  learn(key, 200, { 'ratelimit-policy': '"day";q=10;w=86400', ratelimit: '"day";r=0;t=9999' });
+  expect(key.findLimit(11)).toMatchObject({ code: 'operation_too_large' });
+  clock.mockImplementation(() => startedAt + 61_000);
+  expect([key.findLimit(11), key.isUnknown]).toEqual([undefined, true]);
+  vi.restoreAllMocks();
+});
+
+it.each([401, 429])('a late answer to an earlier request does not undo that one goes first after a %i', (status) => {
+  const key = new KeyState(createLimitsParser());
+  const startedAt = performance.now();
+  const clock = vi.spyOn(performance, 'now');
+  const sentAt = monotonicNow();
+  learn(key, status, { 'retry-after': '1' });
+  key.learn({ status: 200, header: () => undefined }, sentAt);
+  clock.mockImplementation(() => startedAt + 6_000);
+  expect([key.findRefusal(), key.isUnknown]).toEqual([undefined, true]);
+  learn(key, 200);
+  expect(key.isUnknown).toBe(false);
   vi.restoreAllMocks();
 });
 

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { createLimitsParser, parseRetryAfter } from '../../src/proxy/limits.js';
 
 const NOW = Date.UTC(2026, 10, 21);
@@ -133,6 +133,7 @@ describe('the wait read from response headers', () => {
   it.each<[string, Readonly<Record<string, string>>, seconds: number | undefined]>([
     ['seconds', { 'retry-after': '30' }, 30],
     ['a date', { 'retry-after': 'Sat, 21 Nov 2026 00:01:00 GMT' }, 60],
+    ['a date in the form of asctime', { 'retry-after': 'Sat Nov 21 00:01:00 2026' }, 60],
     ['a date in the past', { 'retry-after': 'Fri, 20 Nov 2026 23:00:00 GMT' }, 0],
     ['zero', { 'retry-after': '0' }, 0],
     ['a fraction, which is invalid', { 'retry-after': '60.5' }, undefined],
@@ -142,6 +143,8 @@ describe('the wait read from response headers', () => {
     ['a date a year ahead', { 'retry-after': 'Sun, 21 Nov 2027 00:00:00 GMT' }, 86_400],
     ['no header', {}, undefined],
   ])('%s', (_, headers, seconds) => {
+    vi.stubEnv('TZ', 'Asia/Tokyo');
+    onTestFinished(() => void vi.unstubAllEnvs());
     expect(parseRetryAfter({ header: (name: string) => headers[name] }, NOW)).toBe(seconds);
   });
 });

@@ -38,6 +38,16 @@ describe('an upstream response', () => {
   });
 
   it.each([
+    [255, '🐶', undefined],
+    [256, '犬', ['UPSTREAM_ERROR']],
+  ])('with a name of %i characters is one of an animal only up to 255: %s', async (length, character, codes) => {
+    const name = character.repeat(length);
+    upstream.play((_, response) => send(response, 200, { id: 5, name, categoryId: 1 }));
+    const { errors } = await gateway.graphql('{ pet(id: 5) { name } }', { key: freshKey() });
+    expect(errors?.map(({ extensions }) => extensions.code)).toEqual(codes);
+  });
+
+  it.each([
     ['401', 401, 'unauthorized', 'UNAUTHENTICATED', {}],
     ['429', 429, 'slow_down', 'RATE_LIMITED', { 'Retry-After': '7' }],
     ['429 for a ban', 429, 'key_banned', 'KEY_BANNED', { 'Retry-After': '7' }],

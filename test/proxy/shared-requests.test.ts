@@ -213,7 +213,7 @@ it('a call that is cancelled before its retry does not hold up other requests of
 
 it('a key whose requests are slow leaves connections to other keys', async () => {
   const upstream = await startScriptedUpstream();
-  const gateway = await startProxyBefore(upstream.url, { UPSTREAM_CONNECTIONS: '8', SHUTDOWN_GRACE_MS: '500' });
+  const gateway = await startProxyBefore(upstream.url, { UPSTREAM_CONNECTIONS: '9', SHUTDOWN_GRACE_MS: '500' });
   for (const key of ['slow', 'quick']) await gateway.graphql('{ pets { id } }', { key });
   upstream.play((request, response) => {
     const delay = request.headers.authorization === 'Bearer slow' ? 2_000 : 0;
@@ -224,6 +224,7 @@ it('a key whose requests are slow leaves connections to other keys', async () =>
   await expect.poll(() => upstream.seen.length).toBe(4);
   const startedAt = performance.now();
   expect((await gateway.graphql('{ pet(id: 1) { id } }', { key: 'quick' })).errors).toBeUndefined();
+  expect(upstream.seen).toHaveLength(5);
   expect(performance.now() - startedAt).toBeLessThan(1_000);
   expect((await slow).errors?.[0]?.extensions.code).toBe('UPSTREAM_TIMEOUT');
   await gateway.close();

@@ -1,5 +1,6 @@
 import { createServer, connect, type AddressInfo, type Server } from 'node:net';
 import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { pino } from 'pino';
 import type { Account, Ledger } from '../../src/access/ledger.js';
@@ -146,6 +147,28 @@ describeWithRedisServer('a user that may not run a command of a script', () => {
     await admin.call('ACL', 'SETUSER', 'gw', '+time');
     const { client } = await openTestRedis(url, { waitUntilAvailable: createStartupWait(log, 1_000) });
     expect(client.isUp).toBe(true);
+    client.close();
+    admin.disconnect();
+    await server.close();
+  });
+});
+
+describeWithRedisServer('a Redis whose memory is full', () => {
+  it('is unavailable until it accepts writes again', async () => {
+    const server = await startRedisServer('--maxmemory-policy', 'noeviction');
+    const admin = await connectRedis(server.url);
+    const { client, logged } = await openTestRedis(server.url);
+    const ledger = shareLedger(client, createMemoryLedger(), (id) => `animals:test:{${id}}`);
+    const admit = () => ledger.admit({ id: 'a', windows: toWindows({ perMinute: 60, perDay: 1_000 }) }, 1);
+    await admin.config('SET', 'maxmemory', '1');
+    for (let i = 0; i < 10; i++) {
+      await admit();
+      await sleep(150);
+    }
+    expect(client.isUp).toBe(false);
+    expect(logged.filter((line) => line.includes('Redis is back'))).toEqual([]);
+    await admin.config('SET', 'maxmemory', '0');
+    await vi.waitFor(() => expect(client.isUp).toBe(true), { timeout: 5_000 });
     client.close();
     admin.disconnect();
     await server.close();

@@ -1,6 +1,8 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, it, vi } from 'vitest';
+import { digestApiKey } from '../../src/access/api-key.js';
 import { startGateway, startProxyBefore, type Gateway, type ProxyOnly } from '../support/gateway.js';
-import { send, startScriptedUpstream } from '../support/scripted-upstream.js';
+import { freeLimits, send, startScriptedUpstream } from '../support/scripted-upstream.js';
 import { startRedisServer, type RedisServer } from '../support/redis-server.js';
 import { connectRedis, describeWithRedis, describeWithRedisServer, redisUrl } from '../support/redis.js';
 
@@ -64,6 +66,36 @@ describeWithRedis('two gateways in front of one store', () => {
     await Promise.all([...both, upstream].map((one) => one.close()));
   });
 
+  it('send one request after the first minute of a long cooldown, and serve the key as soon as the store does', async () => {
+    const upstream = await startScriptedUpstream((_, response) => send(response, 200, '[]', freeLimits(50)));
+    const start = (): Promise<ProxyOnly> => startProxyBefore(upstream.url, { REDIS_URL: redisUrl() });
+    const both = [await start(), await start()] as const;
+    const key = `any-${Math.random()}`;
+    for (const gateway of both) expect((await outcome(gateway, ONE, key)).status).toBe(200);
+    const client = await connectRedis(redisUrl());
+    const name = `animals:proxy:wait:{${digestApiKey(key)}}`;
+    await client.set(name, '3540000', 'PX', 3_540_000);
+
+    // Refused again: a gateway that knows the windows sends one of twenty.
+    upstream.play((_, response) =>
+      send(response, 429, { code: 'c', message: 'm', status: 429 }, { 'Retry-After': '1' }),
+    );
+    const lookups = Array.from({ length: 20 }, (_, i) => `p${i}: pet(id: ${i}) { id }`).join(' ');
+    expect(await outcome(both[0], `{ ${lookups} }`, key)).toMatchObject({ status: 429, retryAfter: 1 });
+    expect(upstream.seen).toHaveLength(1);
+
+    await client.set(name, '3540000', 'PX', 3_540_000);
+    upstream.play((_, response) => void setTimeout(send, 100, response, 200, '[]', freeLimits(50)));
+    await sleep(1_100);
+    for (const gateway of both) await outcome(gateway, '{ rateLimit { plan } }', key);
+    const ask = (n: number) => outcome(both[n % 2] as ProxyOnly, `{ pets(limit: ${n + 1}) { id } }`, key);
+    const answers = await Promise.all([0, 1, 2, 3].map(ask));
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
+    await vi.waitFor(async () => expect(await client.exists(name)).toBe(0));
+    client.disconnect();
+    await Promise.all([...both, upstream].map((one) => one.close()));
+  });
+
   it('refuse every operation of a key that the store banned', async () => {
     const key = await exhaustedKey();
     for (let i = 0; i < 2; i++) await store.fetch('/v1/pets', { headers: { Authorization: `Bearer ${key}` } });
@@ -104,7 +136,7 @@ describeWithRedis('two gateways in front of one store', () => {
     const client = await connectRedis(redisUrl());
     const names = (await client.keys('animals:proxy:*')).join('\n');
     client.disconnect();
-    expect(names).toMatch(/animals:proxy:cooldown:\{[\w-]{43}\}/);
+    expect(names).toMatch(/animals:proxy:wait:\{[\w-]{43}\}/);
     expect(names).not.toContain(key);
   });
 });
@@ -154,7 +186,7 @@ describeWithRedisServer('a gateway whose Redis was unavailable', () => {
       const client = await connectRedis(server.url);
       await vi.waitFor(
         async () => {
-          expect(await client.keys('animals:proxy:cooldown:{*}')).toHaveLength(1);
+          expect(await client.keys('animals:proxy:wait:{*}')).toHaveLength(1);
           expect(await (await gateways[1].fetch('/metrics')).text()).toContain('limiter_shared 1');
         },
         { timeout: 5_000, interval: 50 },

@@ -52,21 +52,31 @@ describeWithRedis('cooldowns of two gateways', () => {
     expect(await waitOf(one, randomUUID())).toBeUndefined();
   });
 
-  it('are tried by one gateway for all when the wait is over', async () => {
+  it('are found by all also when the wait is over, until the upstream says how long the next one is', async () => {
     share(100, 3_600_000);
     await sleep(200);
-    const found = await Promise.all([one, other, one, other].map((cooldowns) => waitOf(cooldowns)));
-    expect(found.filter((cooldown) => cooldown === undefined)).toHaveLength(1);
-    expect(found.filter((cooldown) => cooldown?.[1] === 3_600)).toHaveLength(3);
-    // The upstream still refuses the key.
+    for (const cooldowns of [one, other, one, other]) {
+      const { until = Infinity, retryAt = 0 } = (await cooldowns.find(key)) ?? {};
+      expect(until).toBeLessThan(monotonicNow());
+      expect(retryAt).toBeGreaterThan(monotonicNow() + 3_590_000);
+    }
+    share(20_000, 20_000);
+    await expectShared([20, 20]);
     share(60_000, 3_600_000);
     await expectShared([60, 3_600]);
+  });
+
+  it('of banned keys are those of banned keys for all', async () => {
+    const retryAt = monotonicNow() + 300_000;
+    one.share(key, { until: retryAt, retryAt, code: 'key_banned' });
+    await expectShared([300, 300]);
+    expect(await other.find(key)).toMatchObject({ code: 'key_banned' });
   });
 
   it('end for all when the upstream serves the key that one has tried', async () => {
     share(100, 3_600_000);
     await sleep(200);
-    expect(await waitOf(other)).toBeUndefined();
+    expect(await waitOf(other)).toEqual([-0, 3_600]);
     other.end(key);
     await vi.waitFor(async () => expect([await waitOf(one), await waitOf(other)]).toEqual([undefined, undefined]));
   });
