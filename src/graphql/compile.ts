@@ -22,7 +22,7 @@ import {
 } from 'graphql';
 import { findBrownout, LOOKUP_SUNSET, type Brownout } from '../pets/removal.js';
 import { InvalidArgument, MAX_LOCATIONS, RequestErrors, toInputError } from './errors.js';
-import { PRICES } from './prices.js';
+import { PRICES, toPlaceBytes } from './prices.js';
 import { createWriterCompiler } from './write.js';
 import type { Variables, Compiled, RootField, Deprecation } from './types.js';
 
@@ -81,14 +81,18 @@ export function compile(
     const { args, resolve, type } = definition;
     if (!resolve) throw new Error(`the root field ${name} has no resolver`);
     noteDeprecation(rootType, definition);
+    const { write, maxBytes } = compileWriter(type, nodes);
+    const statuses = getNamedType(type).name === 'Pet' ? [...collectBelow(nodes)].flatMap(toStatus) : [];
     return {
       ...place,
-      ...compileWriter(type, nodes),
+      write,
+      // The error of an unknown status names its place.
+      maxBytes: statuses.reduce((sum, one) => sum + responseKey.length + toPlaceBytes(one), maxBytes),
       isAddition: root.operation === OperationTypeNode.MUTATION,
       toArguments: compileArguments(args, node),
       price: PRICES[name as keyof typeof PRICES] as RootField['price'],
       resolve: resolve as RootField['resolve'],
-      statuses: getNamedType(type).name === 'Pet' ? [...collectBelow(nodes)].flatMap(toStatus) : [],
+      statuses,
     };
   }
 
@@ -173,7 +177,8 @@ function compileArguments(
       const isAbsent = !node || (node.kind === Kind.VARIABLE && !Object.hasOwn(variables, node.name.value));
       const value = isAbsent ? defaultValue : valueFromAST(node, type, variables);
       if (value !== undefined) args[name] = value;
-      else if (!isAbsent) throw new InvalidArgument(`The value of the argument "${name}" does not fit.`, location);
+      // The rest has been validated.
+      else if (!isAbsent) throw new InvalidArgument(`A variable in the argument "${name}" must not be null.`, location);
       else if (isNonNullType(type)) throw new InvalidArgument(`The argument "${name}" is required.`, location);
     }
     return args;

@@ -45,8 +45,9 @@ export async function openDocuments({ path, others = 'allowed', count, check, lo
 
   let loading = Promise.resolve();
   if (path !== undefined) {
-    await load(path);
-    // Unlike an event, a look also notices a file that is replaced through a symbolic link.
+    const first = load(path);
+    loading = first;
+    // Unlike an event, a look also notices a file that is replaced through a symbolic link, and while it is read.
     watchFile(path, { interval: LOOK_EVERY_MS, persistent: false }, () => {
       loading = loading
         .then(() => load(path))
@@ -54,6 +55,7 @@ export async function openDocuments({ path, others = 'allowed', count, check, lo
           log.warn({ reason: (error as Error).message }, 'the previous manifest of trusted documents stays in use');
         });
     });
+    await first;
   }
 
   return {
@@ -66,13 +68,13 @@ export async function openDocuments({ path, others = 'allowed', count, check, lo
       const { query, documentId, persistedQuery } = request;
       const id = documentId ?? (persistedQuery?.version === 1 ? persistedQuery.sha256Hash : undefined);
       const named = id === undefined ? undefined : manifest.get(withoutPrefix(id));
-      const text = query ?? named;
-      answer.isTrusted = text !== undefined && (text === named || trusted.has(text));
-      if (named !== undefined && text === named) return named;
-      // Without its text, a document that is not in the manifest cannot run.
-      const mayRun = documentId === undefined || (query !== undefined && named === undefined);
-      if (!mayRun || (others !== 'allowed' && !answer.isTrusted)) {
-        const outcome = mayRun && others === 'reported' ? 'reported' : 'refused';
+      answer.isTrusted = true;
+      if (named !== undefined && (query ?? named) === named) return named;
+      answer.isTrusted = query !== undefined && trusted.has(query);
+      // A `documentId` needs a text if it is not in the manifest, and allows no other if it is.
+      const isMisnamed = documentId !== undefined && (query === undefined || named !== undefined);
+      const outcome = isMisnamed ? 'refused' : answer.isTrusted ? 'allowed' : others;
+      if (outcome !== 'allowed') {
         count(outcome);
         const names = [request.operationName, id ?? `sha256:${hash('sha256', query ?? '')}`];
         const shown = names.flatMap((name) => (name === undefined ? [] : http.redact(name).slice(0, MAX_NAME)));
@@ -122,16 +124,19 @@ export async function openDocuments({ path, others = 'allowed', count, check, lo
     const next = new Map<string, string>();
     for (const [id, text] of entries) {
       await check(text).catch((error: unknown) => {
-        const reason = (error as Error).message;
-        const isGraphql = !(error instanceof RequestErrors) || error.status !== 400;
-        if (!isGraphql) throw broken(`has the document ${id}, which is not GraphQL (${reason})`);
+        const { status, message: reason } = error as RequestErrors | StoreError;
+        if (status === 400) throw broken(`has the document ${id}, which cannot be parsed (${reason})`);
         log.warn({ id, reason }, 'a trusted document is not valid');
       });
       // Whatever hashes the manifest has, the SHA-256 of the text names the document, too.
       next.set(hash('sha256', text), text);
       await setImmediate();
     }
-    for (const [id, text] of entries) next.set(withoutPrefix(id), text);
+    for (const [name, text] of entries) {
+      const id = withoutPrefix(name);
+      if ((next.get(id) ?? text) !== text) throw broken(`has two documents with the id ${id}`);
+      next.set(id, text);
+    }
     manifest = next;
     trusted = new Set(next.values());
     if (entries.length === 0) log.warn('the manifest of trusted documents is empty');

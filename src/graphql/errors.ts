@@ -59,6 +59,11 @@ export function toDocumentErrors(
   const status = DOCUMENT_STATUSES[String(errors[0]?.extensions?.code)];
   // Apollo Server has no other errors for a document. The log has the message of a bug; the client does not see it.
   if (status === undefined) throw new Error(errors[0]?.message);
+  // Every mistake against the schema has a place. graphql-js itself gives up if it compares too many fields.
+  if (status === 422 && !errors[0]?.locations) {
+    const reason = 'The document takes too long to validate: repeat fewer fields and fragments.';
+    return new StoreError('unprocessable_request', reason);
+  }
   const shown = errors.map((error) => {
     let { message } = error;
     if (hidesSchema && status === 422) message = 'The document does not fit the schema at this place.';

@@ -20,6 +20,8 @@ type BatchEntry = Partial<ExecutedOperation> & { idempotencyKey?: IdempotencyKey
 
 /** After this time, a batch lets other requests run, in milliseconds. */
 const LONG_MS = 2;
+/** A list may have a hundred animals of an unknown status, with their status at a hundred places of the operation. */
+const MAX_STATUS_ERRORS = 1_000;
 
 /**
  * Creates the straight line that every operation takes: prepare → price → admit → run → write.
@@ -62,7 +64,7 @@ export function createExecute(
           const reason = `The operations of one HTTP request may have ${limits.maxRootFields} root fields together`;
           throw new StoreError('unprocessable_request', `${reason}; these have more.`);
         }
-        const priced = price(prepared, bytes, session.readOnly);
+        const priced = price(prepared, limits.maxResponseBytes, bytes, session.readOnly);
         if (prepared.operation.type === 'mutation' && priced.cost > 0) {
           entry.idempotencyKey = parseIdempotencyKey(http.header('idempotency-key'), session.keyId);
         }
@@ -92,6 +94,7 @@ export function createExecute(
     }
 
     const load = createPetLoader(source, http);
+    const statusErrors = { left: MAX_STATUS_ERRORS };
     const runEntry = async (entry: BatchEntry, index: number): Promise<void> => {
       const { prepared, priced } = entry;
       if (!prepared || !priced) return;
@@ -99,7 +102,7 @@ export function createExecute(
       const nextIdempotencyKey = () =>
         entry.idempotencyKey && completeIdempotencyKey(entry.idempotencyKey, index, position++);
       try {
-        const context = { priced, session, call: http, source, load, nextIdempotencyKey, guardRateLimit };
+        const context = { priced, session, call: http, source, load, nextIdempotencyKey, guardRateLimit, statusErrors };
         entry.response = await run(prepared, priced, context);
       } catch (thrown) {
         refuse(entry, thrown);
@@ -119,12 +122,16 @@ function requireLookups(brownouts: readonly Brownout[]): void {
   throw new RequestErrors(422, [{ message, extensions: { code: 'GRAPHQL_VALIDATION_FAILED' } }]);
 }
 
+/**
+ * Finds the operation of a request without a key. Only introspection runs: any other document, valid or not, gets 401,
+ * except for one that cannot be parsed.
+ */
 async function requireSchemaOnly(find: () => MaybePromise<Prepared>, session: Session): Promise<Prepared> {
   try {
     const prepared = await find();
     if (prepared.compiled.isSchemaOnly) return prepared;
   } catch (thrown) {
-    // Work for new documents is refused like that of a key. A document that cannot be parsed asks for nothing.
+    // The budget for new documents applies without a key, too.
     if (thrown instanceof StoreError && thrown.code === 'rate_limited') throw thrown;
     if (thrown instanceof RequestErrors && thrown.status === 400) throw thrown;
   }

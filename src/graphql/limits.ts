@@ -7,14 +7,15 @@ import { MAX_ERRORS } from './errors.js';
 
 /** Characters of a token, on average: a hundred of the longest names, escaped throughout, are below it. */
 const MAX_TOKEN_LENGTH = 40;
-const MAX_DEFINITIONS = 200;
+const MAX_DEFINITIONS = 100;
 /** Fragments within fragments and fields within fields; introspection by the usual tools has some 20. */
 const MAX_DEPTH = 40;
 /** Times that one name may be selected of one object, with and without a selection: validation compares all pairs. */
 const MAX_REPEATS = 20;
 const MAX_LEAF_REPEATS = 50;
-/** Selections of introspection in one operation: the fullest query of the usual tools has some 330. */
+/** Selections of introspection, and those of them with a selection: the usual tools have at most some 330 and 110. */
 const MAX_INTROSPECTION = 400;
+const MAX_INTROSPECTED = 150;
 
 /**
  * Creates the limits of what a document may ask for.
@@ -26,7 +27,6 @@ export function createDocumentLimits(maxRootFields: number) {
   const maxLength = MAX_TOKEN_LENGTH * maxTokens;
   // A lookup takes 6 lines, an addition 12.
   const maxLines = 1_000 + 10 * maxRootFields;
-  /** Of one operation, fragments expanded. */
   const maxSelections = 1_000 + 20 * maxRootFields;
 
   /** @throws StoreError `bad_request` */
@@ -45,10 +45,7 @@ export function createDocumentLimits(maxRootFields: number) {
     Document({ definitions }) {
       try {
         if (definitions.length > MAX_DEFINITIONS) throw tooMany('operations and fragments', MAX_DEFINITIONS);
-        for (const definition of definitions) {
-          // A fragment may be used in no operation, but it is validated.
-          if ('selectionSet' in definition) requireSmall(definition.selectionSet, context, maxSelections);
-        }
+        requireSmall(context, maxSelections);
       } catch (refusal) {
         const error = new GraphQLError('', { extensions: { refusal } });
         // Validation ends at the first error beyond the allowed number.
@@ -60,38 +57,42 @@ export function createDocumentLimits(maxRootFields: number) {
   return { maxTokens, requireParsable, rule };
 }
 
-function requireSmall(root: SelectionSetNode, context: ValidationContext, maxSelections: number): void {
+/** How often each name is selected of one object, and of those below it, in all places that merge into one. */
+type Names = Map<string, { times: number; readonly below: Names }>;
+
+function requireSmall(context: ValidationContext, maxSelections: number): void {
   let count = 0;
   let introspection = 0;
-  visitObject(root, 1, false);
+  let introspected = 0;
+  for (const definition of context.getDocument().definitions) {
+    // A fragment may be used in no operation, but it is validated.
+    if ('selectionSet' in definition) visitSet(definition.selectionSet, 1, new Map(), false);
+  }
 
-  /** Goes through the fields of one object and below, fragments expanded. */
-  function visitObject(set: SelectionSetNode, depth: number, isIntrospection: boolean): void {
-    const repeats = new Map<string, number>();
-    visitSet(set, depth);
-
-    function visitSet({ selections }: SelectionSetNode, at: number): void {
-      if (at > MAX_DEPTH) throw tooMany('levels, fragments expanded', MAX_DEPTH);
-      for (const selection of selections) {
-        // Spreads that double at each level end here.
-        if (++count > maxSelections) throw tooMany('selections, fragments expanded', maxSelections);
-        const selected =
-          selection.kind === Kind.FRAGMENT_SPREAD ? context.getFragment(selection.name.value) : selection;
-        if (selected?.kind !== Kind.FIELD) {
-          if (selected) visitSet(selected.selectionSet, at + 1);
-          continue;
-        }
-        if (isIntrospection && ++introspection > MAX_INTROSPECTION) {
-          throw tooMany('introspection fields', MAX_INTROSPECTION);
-        }
-        const { alias, name, selectionSet } = selected;
-        const key = (alias ?? name).value;
-        const repeated = (repeats.get(key) ?? 0) + 1;
-        repeats.set(key, repeated);
-        const maxRepeats = selectionSet ? MAX_REPEATS : MAX_LEAF_REPEATS;
-        if (repeated > maxRepeats) throw tooMany('fields of one name in one place', maxRepeats);
-        if (selectionSet) visitObject(selectionSet, at + 1, isIntrospection || name.value.startsWith('__'));
+  /** Goes through the selections of one object and below, fragments expanded. */
+  function visitSet({ selections }: SelectionSetNode, depth: number, names: Names, isIntrospection: boolean): void {
+    if (depth > MAX_DEPTH) throw tooMany('levels, fragments expanded', MAX_DEPTH);
+    for (const selection of selections) {
+      // Spreads that double at each level end here.
+      if (++count > maxSelections) throw tooMany('selections, fragments expanded', maxSelections);
+      const selected = selection.kind === Kind.FRAGMENT_SPREAD ? context.getFragment(selection.name.value) : selection;
+      if (selected?.kind !== Kind.FIELD) {
+        if (selected) visitSet(selected.selectionSet, depth + 1, names, isIntrospection);
+        continue;
       }
+      const { alias, name, selectionSet } = selected;
+      if (isIntrospection) {
+        if (++introspection > MAX_INTROSPECTION) throw tooMany('introspection fields', MAX_INTROSPECTION);
+        if (selectionSet && ++introspected > MAX_INTROSPECTED)
+          throw tooMany('introspection fields with selections of their own', MAX_INTROSPECTED);
+      }
+      const key = (alias ?? name).value;
+      const repeated = names.get(key) ?? { times: 0, below: new Map() };
+      names.set(key, repeated);
+      const maxRepeats = selectionSet ? MAX_REPEATS : MAX_LEAF_REPEATS;
+      if (++repeated.times > maxRepeats) throw tooMany('fields of one name in one place', maxRepeats);
+      if (selectionSet)
+        visitSet(selectionSet, depth + 1, repeated.below, isIntrospection || name.value.startsWith('__'));
     }
   }
 }

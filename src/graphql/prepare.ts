@@ -40,6 +40,8 @@ const MAX_SIZE = 500_000;
 const MAX_DOCUMENT_SIZE = 250_000;
 /** How many characters of a document take as much memory as one compiled field. */
 const FIELD_CHARACTERS = 4;
+/** A longer body gets no suggestions for its mistakes: they would take long. */
+const MAX_SUGGESTED_BYTES = 20_000;
 /** What a variant takes besides its fields, even if all of them are skipped. */
 const VARIANT_FIELDS = 100;
 
@@ -138,6 +140,7 @@ export function createPrepare(
       throw new StoreError('method_not_allowed', reason, { headers: { Allow: 'POST' }, graphqlOnly: true });
     }
     const { variables: raw = {} } = request;
+    const hidesSuggestions = hidesSchema || http.body.length > MAX_SUGGESTED_BYTES;
     // Without a prototype, any name is safe.
     const coerced = Object.create(null) as Record<string, unknown>;
     const mistakes: GraphQLFormattedError[] = [];
@@ -154,7 +157,7 @@ export function createPrepare(
       const value =
         sent === undefined
           ? defaultValue
-          : coerceInputValue(sent, type, (path, _, { message }) => refuse(path, message));
+          : coerceInputValue(sent, type, (path, _, { message }) => refuse(path, message), hidesSuggestions);
       if (value !== undefined) coerced[name] = value;
       else if (sent === undefined && isNonNullType(type)) refuse([], 'It is required.');
     }

@@ -11,7 +11,7 @@ import type {
   QueryPetsArgs,
   QueryRateLimitArgs,
 } from './generated/resolver-types.js';
-import type { Failure, PricedField, Prepared, Price, Priced } from './types.js';
+import type { Failure, FieldPlace, PricedField, Prepared, Price, Priced } from './types.js';
 
 type RootFieldName = Exclude<keyof Query | keyof Mutation, '__typename'>;
 
@@ -41,14 +41,21 @@ const RESPONSE_BYTES = 300;
 const ERROR_BYTES = 600;
 const LOCATION_BYTES = 40;
 
+/** What names the place of an error takes at most. */
+export function toPlaceBytes({ responseKey, locations }: FieldPlace): number {
+  return responseKey.length + LOCATION_BYTES * locations.length;
+}
+
 const NO_FAILURES: readonly Failure[] = [];
 
 /**
  * Prices an operation. A field whose own rules refuse its arguments costs nothing and will be an error, as will an
  * addition with a read-only key.
- * @throws StoreError `operation_too_large` if the response could have more bytes than the limit
+ * @param limit - of the responses to the operations of an HTTP request together, in bytes
+ * @param left - what those before this one leave of it
+ * @throws StoreError `operation_too_large` if the response could have more bytes
  */
-export function price({ compiled, variables }: Prepared, limit: number, readOnly = false): Priced {
+export function price({ compiled, variables }: Prepared, limit: number, left: number, readOnly = false): Priced {
   const fields: PricedField[] = [];
   const keys = new Set<string>();
   /** Of the whole response, and of a dry run's. */
@@ -57,8 +64,8 @@ export function price({ compiled, variables }: Prepared, limit: number, readOnly
   let isDryRun = false;
   let unkeyed = 0;
   for (const field of compiled.fields) {
-    const { responseKey, locations } = field;
-    let errorBytes = ERROR_BYTES + responseKey.length + LOCATION_BYTES * locations.length;
+    const { responseKey } = field;
+    let errorBytes = ERROR_BYTES + toPlaceBytes(field);
     let dataBytes = 0;
     const priced: PricedField = {
       field,
@@ -88,14 +95,15 @@ export function price({ compiled, variables }: Prepared, limit: number, readOnly
     const fieldBytes = responseKey.length + 4 + Math.max(dataBytes, errorBytes);
     maxBytes += fieldBytes;
     dryBytes += priced.cost > 0 || priced.error ? responseKey.length + 8 : fieldBytes;
-    if (dryBytes > limit) throw tooLong(limit);
+    if (dryBytes > left) throw tooLong(limit, left);
   }
-  if (maxBytes > limit && !isDryRun) throw tooLong(limit);
+  if (maxBytes > left && !isDryRun) throw tooLong(limit, left);
   const cost = unkeyed + keys.size;
   return { fields, isDryRun, cost, charge: isDryRun ? 0 : cost, maxBytes: isDryRun ? dryBytes : maxBytes };
 }
 
-function tooLong(limit: number): StoreError {
-  const reason = `The response could have more than ${limit} bytes (values selected × animals asked for)`;
+function tooLong(limit: number, left: number): StoreError {
+  const subject = left < limit ? 'The operations of one HTTP request could together return' : 'The response could have';
+  const reason = `${subject} more than ${limit} bytes (values selected × animals asked for)`;
   return new StoreError('operation_too_large', `${reason}: ask for fewer fields or animals, or split it.`);
 }

@@ -90,21 +90,21 @@ function runField(priced: PricedField, context: OperationContext): Promise<void>
     const value = priced.field.resolve(undefined, priced.args, context);
     if (value instanceof Promise)
       return value.then(
-        (one) => succeed(priced, one),
+        (one) => succeed(priced, one, context),
         (thrown: unknown) => fail(priced, thrown),
       );
-    succeed(priced, value);
+    succeed(priced, value, context);
   } catch (thrown) {
     fail(priced, thrown);
   }
   return undefined;
 }
 
-function succeed(priced: PricedField, value: unknown): void {
+function succeed(priced: PricedField, value: unknown, { statusErrors }: OperationContext): void {
   const { field } = priced;
   try {
     priced.json = field.write(value);
-    if (field.statuses.length > 0) priced.failures = findStatusErrors(field, value);
+    if (field.statuses.length > 0) priced.failures = findStatusErrors(field, value, statusErrors);
   } catch (thrown) {
     fail(priced, thrown);
   }
@@ -117,15 +117,20 @@ function fail(priced: PricedField, thrown: unknown): void {
   priced.failures = [{ error, locations: places, path: [responseKey] }];
 }
 
-/** An animal of an upstream may have a status that is not known here. */
-function findStatusErrors({ responseKey, statuses }: RootField, value: unknown): readonly Failure[] {
+/** An animal of an upstream may have a status that is not known here. @param budget - of errors, which it reduces */
+function findStatusErrors(
+  { responseKey, statuses }: RootField,
+  value: unknown,
+  budget: { left: number },
+): readonly Failure[] {
   const failures: Failure[] = [];
   const pets = (Array.isArray(value) ? value : [value]) as readonly (Pet | null)[];
   for (let index = 0; index < pets.length; index += 1) {
     const error = pets[index]?.statusError;
     if (!error) continue;
     const path = pets === value ? [responseKey, index] : [responseKey];
-    for (const { responseKey: key, locations } of statuses) failures.push({ error, locations, path: [...path, key] });
+    for (const { responseKey: key, locations } of statuses)
+      if (budget.left-- > 0) failures.push({ error, locations, path: [...path, key] });
   }
   return failures;
 }

@@ -65,7 +65,7 @@ export interface CompiledWriter {
   readonly maxBytes: number;
 }
 
-interface FieldPlace {
+export interface FieldPlace {
   readonly responseKey: string;
   readonly locations: readonly SourceLocation[];
 }
@@ -147,6 +147,8 @@ export interface OperationContext {
   /** Of the next addition; undefined if the client sent none. */
   readonly nextIdempotencyKey: () => IdempotencyKey | undefined;
   readonly guardRateLimit: RateLimitGuard;
+  /** How many more errors of unknown statuses the response to the HTTP request may have. */
+  readonly statusErrors: { left: number };
 }
 
 export interface OperationResponse {

@@ -50,12 +50,13 @@ export async function startEngine(source: PetSource, options: EngineOptions = {}
   };
 
   return {
-    /** Executes operations as one HTTP request. Returns the bodies of the responses. */
-    async execute(requests: readonly Partial<OperationRequest>[]): Promise<readonly string[]> {
+    /** Executes operations as one HTTP request with a body of some bytes. Returns the bodies of the responses. */
+    async execute(requests: readonly Partial<OperationRequest>[], bytes = 100): Promise<readonly string[]> {
       const context = {
         method: 'POST',
         caller: 'test',
         requestId: 'test',
+        body: Buffer.alloc(bytes),
         header: (name: string) => headers[name],
         redact: (text: string) => text,
       } as unknown as HttpRequest;

@@ -4,7 +4,7 @@ import type { Int64 } from '../../src/pets/int64.js';
 import type { Pet } from '../../src/pets/pet.js';
 import type { PetSource } from '../../src/pets/pet-source.js';
 import { MODES, petStatements, startGateway, type Gateway } from '../support/gateway.js';
-import { startEngine } from './engine.js';
+import { startEngine, type EngineResult } from './engine.js';
 
 const repeat = (count: number, part: (index: number) => string) =>
   Array.from({ length: count }, (_, i) => part(i)).join(' ');
@@ -77,13 +77,19 @@ describe.each(MODES)('response size, %s store', (mode) => {
       headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${key}` },
       body: JSON.stringify([entry, entry, { query: '{ pet(id: 1) { id } }' }]),
     });
-    const entries = (await response.json()) as { data?: unknown; errors?: { extensions: { code: string } }[] }[];
+    const entries = (await response.json()) as {
+      data?: unknown;
+      errors?: { message: string; extensions: { code: string } }[];
+    }[];
     expect(response.status).toBe(200);
     expect(entries.map(({ data, errors }) => (data === undefined ? errors?.[0]?.extensions.code : 'data'))).toEqual([
       'data',
       'OPERATION_TOO_LARGE',
       'data',
     ]);
+    expect(entries[1]?.errors?.[0]?.message).toMatch(
+      /^The operations of one HTTP request could together return more than 20000 bytes /,
+    );
   });
 });
 
@@ -209,6 +215,40 @@ describe('an animal of an upstream with an unknown status', () => {
     expect(errors).toHaveLength(3);
     expect((await engine.run('{ pets { name } }')).errors).toBeUndefined();
     await engine.stop();
+  });
+
+  const many: PetSource = {
+    ...source,
+    list: ({ limit }) =>
+      Promise.resolve(Array.from({ length: limit }, () => ({ ...(first as Pet), statusError: error }))),
+  };
+
+  it('has an error at each of three places in a list of a hundred', async () => {
+    const engine = await startEngine(many);
+    const { errors } = await engine.run('{ pets(limit: 100) { a: status b: status c: status } }');
+    await engine.stop();
+    expect(errors).toHaveLength(300);
+    expect(errors?.at(-1)?.path).toEqual(['pets', 99, 'c']);
+  });
+
+  it('has no error of its own beyond a thousand in an HTTP request', async () => {
+    const engine = await startEngine(many);
+    const query = `{ pets(limit: 100) { ${repeat(7, (i) => `a${i}: status`)} } }`;
+    const bodies = await engine.execute([{ query }, { query }]);
+    await engine.stop();
+    const results = bodies.map((body) => JSON.parse(body) as EngineResult);
+    expect(results.map(({ errors }) => errors?.length)).toEqual([700, 300]);
+    expect(results.map(({ data }) => (data?.pets as unknown[]).length)).toEqual([100, 100]);
+  });
+
+  it('is refused before it is requested if its errors could be too long', async () => {
+    const engine = await startEngine(many);
+    const toQuery = (length: number) =>
+      `{ ${'a'.repeat(length)}: pets(limit: 100) { ${repeat(5, (i) => `s${i}: status`)} } }`;
+    const [short, long] = await engine.execute([{ query: toQuery(100) }, { query: toQuery(20_000) }]);
+    await engine.stop();
+    expect(short).not.toContain('OPERATION_TOO_LARGE');
+    expect(long).toContain('OPERATION_TOO_LARGE');
   });
 });
 

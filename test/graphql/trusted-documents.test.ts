@@ -1,5 +1,11 @@
 import { createHash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pino from 'pino';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { startApollo, type Apollo } from '../../src/graphql/apollo.js';
+import { openDocuments } from '../../src/graphql/documents.js';
+import { createSchema } from '../../src/graphql/resolvers.js';
+import type { HttpRequest } from '../../src/http/request.js';
 import { scrape, sum } from '../observability/scrape.js';
 import { startGateway, MODES, type Gateway, type GraphqlError } from '../support/gateway.js';
 import { makeManifest, type Manifest } from '../support/manifest.js';
@@ -281,5 +287,73 @@ describe.each(MODES)('trusted documents, %s store', (mode) => {
         20_000,
       );
     });
+  });
+});
+
+describe('a manifest', () => {
+  const log = pino({ level: 'silent' });
+  let apollo: Apollo;
+
+  beforeAll(async () => {
+    const limits = { maxRootFields: 100, maxResponseBytes: 8_388_608, maxBatch: 20, maxBodyBytes: 1_048_576 };
+    apollo = await startApollo(
+      createSchema(),
+      { introspection: true, explorer: false, production: false, limits },
+      log,
+    );
+  });
+  afterAll(() => apollo.stop());
+
+  const open = ({ path }: Manifest, check: Apollo['check'] = apollo.check) =>
+    openDocuments({ path, count: () => undefined, check, log });
+
+  it.each([
+    [
+      'an id twice',
+      { ...APOLLO, operations: [NAMES, UNTRUSTED].map((body) => ({ id: 'q', body })) },
+      'two documents with the id q',
+    ],
+    ['an id twice, once with a prefix', { x: NAMES, 'sha256:x': UNTRUSTED }, 'two documents with the id x'],
+    [
+      'the SHA-256 of another document as an id',
+      { [hash(NAMES)]: UNTRUSTED, other: NAMES },
+      `two documents with the id ${hash(NAMES)}`,
+    ],
+    ['an empty document', { empty: '' }, 'the document empty, which cannot be parsed (The query is empty: '],
+    ['a document that is not GraphQL', { bad: '{{{' }, 'the document bad, which cannot be parsed (Syntax Error: '],
+  ])('may not have %s', async (_, content, reason) => {
+    const own = await makeManifest(content);
+    await expect(open(own)).rejects.toThrow(`TRUSTED_DOCUMENTS names ${own.path}, which has ${reason}`);
+    await own.remove();
+  });
+
+  it('may have the same document under several ids', async () => {
+    const own = await makeManifest({ x: NAMES, 'sha256:x': NAMES, [hash(NAMES)]: NAMES });
+    await (await open(own)).close();
+    await own.remove();
+  });
+
+  it('is read again if it is replaced while it is read for the first time', async () => {
+    const own = await makeManifest({ first: NAMES });
+    let isReplaced = false;
+    const documents = await open(own, async (query) => {
+      if (!isReplaced) {
+        isReplaced = true;
+        await sleep(500);
+        await own.write({ second: UNTRUSTED, third: NAMES });
+      }
+      return apollo.check(query);
+    });
+    const request = {
+      query: undefined,
+      documentId: 'second',
+      persistedQuery: undefined,
+      operationName: undefined,
+      variables: undefined,
+    };
+    const http = { redact: (text: string) => text } as unknown as HttpRequest;
+    await vi.waitFor(() => expect(documents.find(request, http, {})).toBe(UNTRUSTED), 5_000);
+    await documents.close();
+    await own.remove();
   });
 });

@@ -25,7 +25,11 @@ it('the variants of one document, even empty ones, take room in the cache', asyn
   for (let bits = 0; bits < 2_000; bits += 1) {
     const variables = Object.fromEntries(names.map((name, index) => [name, Boolean(bits & (1 << index))]));
     const request = { query, variables, documentId: undefined, persistedQuery: undefined, operationName: undefined };
-    await prepare(request, { method: 'POST', caller: String(bits) } as unknown as HttpRequest, {});
+    await prepare(
+      request,
+      { method: 'POST', caller: String(bits), body: Buffer.alloc(0) } as unknown as HttpRequest,
+      {},
+    );
   }
   expect(checks).toBeGreaterThan(2);
   await apollo.stop();
