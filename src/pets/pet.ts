@@ -51,10 +51,13 @@ export function parsePetQuery({ limit, status, after }: UntrustedPetQuery): PetQ
 export const NAME_RULE = `must be 1 to ${NAME_LENGTH.maximum} characters, not all white space, without NUL or unpaired surrogates`;
 
 export function isName(text: string): boolean {
+  return isShortName(text) && text.isWellFormed() && !text.includes('\0') && /\P{White_Space}/u.test(text);
+}
+
+/** A character has one or two UTF-16 units. A longer text is not read: a hundred additions may share one of 1 MB. */
+export function isShortName(text: string): boolean {
   const { maximum } = NAME_LENGTH;
-  // A character has one or two UTF-16 units. A longer text is not read: a hundred additions may share one of 1 MB.
-  if (text.length > 2 * maximum || !text.isWellFormed() || text.includes('\0')) return false;
-  return /\P{White_Space}/u.test(text) && (text.length <= maximum || Array.from(text).length <= maximum);
+  return text.length <= maximum || (text.length <= 2 * maximum && Array.from(text).length <= maximum);
 }
 
 /** An animal to add, as the client sent it. */

@@ -6,7 +6,7 @@ import { monotonicNow } from '../clock.js';
 import { StoreError, type ErrorName } from '../errors.js';
 import { JsonNumber, parseExactJson } from '../json/exact-json.js';
 import { compareInt64, isInt64, type Int64 } from '../pets/int64.js';
-import { NAME_LENGTH, PET_STATUSES, type NewPet, type Pet, type PetStatus } from '../pets/pet.js';
+import { isShortName, PET_STATUSES, type NewPet, type Pet, type PetStatus } from '../pets/pet.js';
 import { parseRetryAfter } from './limits.js';
 
 export interface UpstreamAnswer extends UpstreamAnswerHead {
@@ -40,8 +40,6 @@ function parse(body: string): unknown {
   }
 }
 
-const NAME = new RegExp(`^.{0,${NAME_LENGTH.maximum}}$`, 'su');
-
 function toPet(value: unknown): Pet | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   const { id: petId, name, categoryId: petCategoryId, status } = value as Record<string, unknown>;
@@ -49,7 +47,7 @@ function toPet(value: unknown): Pet | undefined {
   const categoryId = toInt64(petCategoryId);
   if (id === undefined || categoryId === undefined) return undefined;
   // A hundred fields may repeat a name.
-  if (typeof name !== 'string' || !NAME.test(name)) return undefined;
+  if (typeof name !== 'string' || !isShortName(name)) return undefined;
   const isKnown = status === undefined || PET_STATUSES.includes(status as PetStatus);
   if (isKnown) return { id, name, categoryId, status: status as PetStatus | undefined, statusError: undefined };
   const message = 'The animal store gave the animal a status that is not known here.';

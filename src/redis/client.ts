@@ -11,10 +11,7 @@ import { parseRedisUrl, type RedisAddress } from '../redis-url.js';
 
 const CONNECT_MS = 1_000;
 const RETRY_MS = 250;
-/**
- * Each command that a script uses, because the user may lack the permission for one. The first needs memory: a full Redis
- * refuses only the first write of a script.
- */
+/** Each command that the scripts use: the user may lack one. A full Redis refuses only the first write of a script. */
 const CHECK = `
 redis.call('TIME')
 for _, command in ipairs({
