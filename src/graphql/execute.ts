@@ -20,7 +20,7 @@ type BatchEntry = Partial<ExecutedOperation> & { idempotencyKey?: IdempotencyKey
 
 /** After this time, a batch lets other requests run, in milliseconds. */
 const LONG_MS = 2;
-/** A list may have a hundred animals of an unknown status, with their status at a hundred places of the operation. */
+/** In a response: a hundred animals of an unknown status may have it at many places each. */
 const MAX_STATUS_ERRORS = 1_000;
 
 /**

@@ -187,17 +187,16 @@ function requireJson(contentType: string | undefined, contentEncoding = '', tran
     throw new StoreError('unsupported_media_type', reason, { headers: { Accept: 'application/json' } });
   }
   // A list may have empty elements: https://www.rfc-editor.org/rfc/rfc9110#section-5.6.1.2
-  if (!/^(?:[\s,]|identity)*$/i.test(contentEncoding + transferCoding.replace(/^chunked$/i, ''))) {
+  if (!/^(?:[\s,]|identity)*$/i.test(`${contentEncoding},${transferCoding.replace(/^chunked$/i, '')}`)) {
     const reason = 'A compressed request body is not supported: send it without encoding.';
     throw new StoreError('unsupported_media_type', reason, { headers: { 'Accept-Encoding': 'identity' } });
   }
 }
 
 /**
- * Delays the answer to a chunked request whose body was not read. Discarding its chunks takes time, and their number is
- * unknown before. Each caller gets one such answer every `BETWEEN_UNREAD_MS`.
- * If too many of a caller wait, the client is disconnected.
- * @returns undefined if there is no need to wait
+ * Creates the function that delays the answer to a chunked request whose body was not read. Discarding its chunks takes
+ * time, and their number is unknown before, so each caller gets one such answer every `BETWEEN_UNREAD_MS`. If too many
+ * wait, the client is disconnected. The function returns undefined if there is no need to wait.
  */
 export function createUnreadBodyWait(): (request: HttpRequest) => Promise<void> | undefined {
   const pace = createPacer(BETWEEN_UNREAD_MS);

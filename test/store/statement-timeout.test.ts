@@ -60,28 +60,20 @@ describe('a store without prepared statements', () => {
   });
 });
 
-it('a session that the server ends during a statement does not fail the next statement', async () => {
+it.each([
+  { ended: 'by an administrator', before: 'SELECT 1', isTerminated: true },
+  { ended: 'for its transaction_timeout', before: 'SET transaction_timeout = 100', isTerminated: false },
+])('a session that the server ends $ended does not fail the next statement', async ({ before, isTerminated }) => {
   const { url, drop } = await createDatabase();
   const store = createPgDatabase({ url, pool: 1, prepare: true });
   const run = (text: string): Promise<unknown> => store.query({ name: '', text }, []);
-  await run('SELECT 1');
+  await run(before);
   const ended = expect(run('SELECT pg_sleep(60)')).rejects.toMatchObject({ code: 'unavailable' });
   const next = run('SELECT 1 AS one');
-  await until('it sleeps', async () => (await runSql(url, SLEEPING)).length === 1);
-  await runSql(url, SLEEPING.replace('1', 'pg_terminate_backend(pid)'));
-  await ended;
-  expect(await next).toEqual([{ one: 1 }]);
-  await store.close();
-  await drop();
-});
-
-it('nor does a session that it ends for a transaction_timeout', async () => {
-  const { url, drop } = await createDatabase();
-  const store = createPgDatabase({ url, pool: 1, prepare: true });
-  const run = (text: string): Promise<unknown> => store.query({ name: '', text }, []);
-  await run('SET transaction_timeout = 100');
-  const ended = expect(run('SELECT pg_sleep(1)')).rejects.toMatchObject({ code: 'unavailable' });
-  const next = run('SELECT 1 AS one');
+  if (isTerminated) {
+    await until('it sleeps', async () => (await runSql(url, SLEEPING)).length === 1);
+    await runSql(url, SLEEPING.replace('1', 'pg_terminate_backend(pid)'));
+  }
   await ended;
   expect(await next).toEqual([{ one: 1 }]);
   await store.close();
