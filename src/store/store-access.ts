@@ -97,7 +97,7 @@ const TRUSTED_MS = 5_000;
 /** How often the version of all keys is asked for, and a key of another version is looked up again, in the background. */
 const REFRESH_MS = 1_000;
 /** After this time, a key is looked up again even if the version is the same. */
-const REFRESH_ALL_MS = 60_000;
+const REFRESH_ALL_MS = 600_000;
 
 /** What the store has said, and when it was asked, by `monotonicNow`. */
 interface Version {

@@ -49,13 +49,13 @@ describe('a valid key', () => {
     expect(keys.asked).toHaveLength(1);
   });
 
-  it('is looked up once a minute while no key changes, and no request waits', async () => {
+  it('is looked up every ten minutes while no key changes, and no request waits', async () => {
     const key = keys.add();
     await authenticator.authenticate(key);
     await vi.advanceTimersByTimeAsync(1_000);
     await authenticator.authenticate(key);
     keys.asked.length = 0;
-    for (let seconds = 0; seconds < 115; seconds++) {
+    for (let seconds = 0; seconds < 1_150; seconds++) {
       await vi.advanceTimersByTimeAsync(1_000);
       expect(authenticator.authenticate(key)).not.toBeInstanceOf(Promise);
     }
