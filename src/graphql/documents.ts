@@ -35,8 +35,8 @@ export type Documents = Awaited<ReturnType<typeof openDocuments>>;
  * @throws ConfigError if the file is not a manifest
  */
 export async function openDocuments({ path, others = 'allowed', count, check, log }: DocumentsOptions) {
-  /** The trusted texts by their identifiers, without prefix. */
-  let manifest: ReadonlyMap<string, string> = new Map();
+  /** The trusted texts by their identifiers, without prefix. Undefined until there is a manifest. */
+  let manifest: ReadonlyMap<string, string> | undefined;
   let trusted: ReadonlySet<string> = new Set();
   const persisted = new LRUCache<string, string>({
     maxSize: PERSISTED_CHARACTERS,
@@ -52,7 +52,8 @@ export async function openDocuments({ path, others = 'allowed', count, check, lo
       loading = loading
         .then(() => load(path))
         .catch((error: unknown) => {
-          log.warn({ reason: (error as Error).message }, 'the previous manifest of trusted documents stays in use');
+          const reason = (error as Error).message;
+          if (manifest) log.warn({ reason }, 'the previous manifest of trusted documents stays in use');
         });
     });
     await first;
@@ -67,7 +68,7 @@ export async function openDocuments({ path, others = 'allowed', count, check, lo
     find(request: OperationRequest, http: HttpRequest, answer: Partial<ExecutedOperation>): string {
       const { query, documentId, persistedQuery } = request;
       const id = documentId ?? (persistedQuery?.version === 1 ? persistedQuery.sha256Hash : undefined);
-      const named = id === undefined ? undefined : manifest.get(withoutPrefix(id));
+      const named = id === undefined ? undefined : manifest?.get(withoutPrefix(id));
       answer.isTrusted = true;
       if (named !== undefined && (query ?? named) === named) return named;
       answer.isTrusted = query !== undefined && trusted.has(query);

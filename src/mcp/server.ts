@@ -8,7 +8,6 @@ import { toErrorBody, toStoreError, type StoreError } from '../errors.js';
 import type { Cors } from '../http/cors.js';
 import { JSON_TYPE, type Reply } from '../http/reply.js';
 import type { HttpRequest } from '../http/request.js';
-import { JsonNumber } from '../json/exact-json.js';
 import { readPackage } from '../observability/package.js';
 import { parseArguments, TOOLS, type ToolContext } from './tools.js';
 
@@ -75,7 +74,6 @@ const handler = createMcpHandler(({ requestInfo }) => (requestInfo as unknown as
 
 /** What a client sent, as far as this program reads it. */
 export interface Message {
-  id?: unknown;
   readonly method?: unknown;
   readonly params?: {
     arguments?: unknown;
@@ -86,17 +84,11 @@ export interface Message {
 type Client = { readonly name?: unknown } | null;
 
 /** The SDK takes JavaScript numbers. Only the arguments of tools keep theirs as they were written. */
-function toPlain(sent: Message | null, longId: string | undefined): unknown {
+function toPlain(sent: Message | null): unknown {
   const message = JSON.parse(JSON.stringify(sent)) as Message | null;
   const args = sent?.params?.arguments;
   if (message?.params && args !== undefined) message.params.arguments = args ?? {};
-  if (message && longId !== undefined) message.id = longId;
   return message;
-}
-
-function write(answer: JSONRPCMessage, longId: string | undefined): string {
-  if (longId === undefined) return JSON.stringify(answer);
-  return `{"id":${longId},${JSON.stringify({ ...answer, id: undefined }).slice(1)}`;
 }
 
 /** Answers a message. The SDK checks it and its headers, as the edition wants it that the message names. */
@@ -123,11 +115,7 @@ export async function answer(
   // Answers are JSON, whatever the client accepts.
   const get = (header: string) => (header === 'accept' ? `${JSON_TYPE}, ${STREAM}` : (http.header(header) ?? null));
   const request: AgentRequest = { method: 'POST', headers: { get }, server };
-  const id = sent?.id;
-  /** The digits of an id that JavaScript may round. The SDK gets them as a string. */
-  const longId = id instanceof JsonNumber && /^-?\d+$/.test(id.text) ? id.text : undefined;
-  const parsedBody = toPlain(sent, longId);
-  const response = await handler.fetch(request as unknown as Request, { parsedBody });
+  const response = await handler.fetch(request as unknown as Request, { parsedBody: toPlain(sent) });
   const type = response.headers.get('content-type');
   if (type === STREAM) await server.sent;
   const { message } = server;
@@ -136,9 +124,7 @@ export async function answer(
     status: refusal?.status ?? response.status,
     headers: { ...(type !== null && { 'Content-Type': message ? JSON_TYPE : type }), ...refusal?.headers },
     // The SDK writes some refusals itself.
-    body: message
-      ? write(message, longId)
-      : (await response.text()).replace(`"id":${JSON.stringify(longId)}`, `"id":${longId}`),
+    body: message ? JSON.stringify(message) : await response.text(),
     failures: failure && [failure],
     logged,
     busyMs: SDK_MS,

@@ -51,7 +51,7 @@ it('is not deceived by another place of a known document', () => {
 });
 
 it.each([
-  ['a key twice', ',"query":"{ a }"}', 'has the key "query" twice'],
+  ['a key twice', ',"query":"{ a }"}', 'the same key twice'],
   ['no end', ',"x":', 'Unexpected end of JSON input'],
   ['another token', ',"x":nope}', 'Unexpected token'],
   ['text after the end', '}}', /position \d+/],

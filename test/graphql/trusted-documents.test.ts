@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { unwatchFile } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pino from 'pino';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
@@ -325,6 +326,16 @@ describe('a manifest', () => {
     const own = await makeManifest(content);
     await expect(open(own)).rejects.toThrow(`TRUSTED_DOCUMENTS names ${own.path}, which has ${reason}`);
     await own.remove();
+  });
+
+  it('has no previous one if it is missing at the start', async () => {
+    const own = await makeManifest({ x: NAMES });
+    await own.remove();
+    const warn = vi.spyOn(log, 'warn');
+    await expect(open(own)).rejects.toThrow(`TRUSTED_DOCUMENTS names ${own.path}, which cannot be read`);
+    await sleep(100);
+    expect(warn).not.toHaveBeenCalled();
+    unwatchFile(own.path);
   });
 
   it('may have the same document under several ids', async () => {

