@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
+import { redact } from '../access/api-key.js';
 import { StoreError } from '../errors.js';
 
 /** The text of a JSON number that a JavaScript number would round or write differently. */
@@ -174,4 +175,18 @@ function countMembers(value: unknown, subject: string): number {
     count += 1 + countMembers((value as Record<string, unknown>)[name], subject);
   }
   return count;
+}
+
+/** In characters. A key that begins in what is quoted ends in what is read. */
+const MAX_QUOTED = 60;
+const MAX_READ = 200;
+
+/** Quotes a value that was received in a message, unless it is an array or an object, which may be nested deep. */
+export function quote(input: unknown): string {
+  if (Array.isArray(input)) return 'an array';
+  if (input instanceof JsonNumber) return input.text.slice(0, MAX_QUOTED);
+  if (typeof input === 'object' && input !== null) return 'an object';
+  const read = typeof input === 'string' ? input.slice(0, MAX_READ) : input;
+  const text = redact(JSON.stringify(read), undefined);
+  return text.length > MAX_QUOTED ? `${text.slice(0, MAX_QUOTED)}…` : text;
 }

@@ -1,4 +1,5 @@
 import { StoreError } from '../errors.js';
+import { quote } from '../json/exact-json.js';
 
 /** An int64 in canonical decimal. A JavaScript number would round it. */
 export type Int64 = string & { readonly __int64: true };
@@ -6,8 +7,6 @@ export type Int64 = string & { readonly __int64: true };
 const CANONICAL_DECIMAL = /^(?:0|-?[1-9]\d{0,18})$/;
 export const INT64_RULE =
   'must be a whole number such as 42 in plain digits, from -9223372036854775808 to 9223372036854775807';
-
-const MAX_QUOTED = 40;
 
 export function isInt64(text: string): text is Int64 {
   if (!CANONICAL_DECIMAL.test(text)) return false;
@@ -20,8 +19,7 @@ export function isInt64(text: string): text is Int64 {
  */
 export function parseInt64(text: string, name: string): Int64 {
   if (isInt64(text)) return text;
-  const shown = JSON.stringify(text.length > MAX_QUOTED ? `${text.slice(0, MAX_QUOTED)}…` : text);
-  throw new StoreError('invalid_request', `${name} ${INT64_RULE}, got ${shown}.`);
+  throw new StoreError('invalid_request', `${name} ${INT64_RULE}, got ${quote(text)}.`);
 }
 
 export function compareInt64(a: Int64, b: Int64): number {

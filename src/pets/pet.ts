@@ -1,4 +1,5 @@
 import { StoreError } from '../errors.js';
+import { quote } from '../json/exact-json.js';
 import { parseInt64, type Int64 } from './int64.js';
 
 export const PET_STATUSES = ['available', 'pending', 'sold'] as const;
@@ -69,7 +70,7 @@ export interface UntrustedNewPet {
 
 /** @throws StoreError `invalid_request` for the first field that breaks a rule */
 export function parseNewPet({ name, categoryId, status }: UntrustedNewPet): NewPet {
-  if (!isName(name)) throw new StoreError('invalid_request', `name ${NAME_RULE}.`);
+  if (!isName(name)) throw new StoreError('invalid_request', `name ${NAME_RULE}, got ${quote(name)}.`);
   const checked = { name, categoryId: parseInt64(categoryId, 'categoryId') };
   return status == null ? checked : { ...checked, status };
 }

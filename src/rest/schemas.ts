@@ -1,7 +1,6 @@
 import { z } from 'zod';
-import { redact } from '../access/api-key.js';
 import { StoreError } from '../errors.js';
-import { BODY, JsonNumber } from '../json/exact-json.js';
+import { BODY, JsonNumber, quote } from '../json/exact-json.js';
 import { INT64_RULE, isInt64, type Int64 } from '../pets/int64.js';
 import { isLimit, isName, LIMIT, LIMIT_RULE, NAME_RULE, PET_STATUSES } from '../pets/pet.js';
 
@@ -28,7 +27,7 @@ export const listQuery = z.strictObject(
   {
     limit: z
       .string()
-      .regex(/^(?:0|[1-9]\d{0,14})$/, `${LIMIT_RULE} in plain digits`)
+      .regex(/^(?:0|-?[1-9]\d{0,14})$/, `${LIMIT_RULE} in plain digits`)
       .transform(Number)
       .refine(isLimit, LIMIT_RULE)
       .default(LIMIT.default),
@@ -97,16 +96,4 @@ function explain(member: 'property' | 'parameter', members: string) {
         ? `Unknown ${member} ${issue.keys.slice(0, 5).map(quote).join(', ')}. ${members}`
         : 'must be a JSON object',
   };
-}
-
-/** In characters. */
-const MAX_QUOTED = 60;
-
-/** Quotes the received value, unless it is an array or an object, which may be nested deep. */
-function quote(input: unknown): string {
-  if (Array.isArray(input)) return 'an array';
-  if (input instanceof JsonNumber) return input.text.slice(0, MAX_QUOTED);
-  if (typeof input === 'object' && input !== null) return 'an object';
-  const text = redact(JSON.stringify(input), undefined);
-  return text.length > MAX_QUOTED ? `${text.slice(0, MAX_QUOTED)}…` : text;
 }

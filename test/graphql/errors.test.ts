@@ -205,11 +205,29 @@ describe.each(STORES)('the Error body in GraphQL, %s store', (mode) => {
   it.each([
     ['{ pet(id: 404) { id } }', '/v1/pets/404'],
     ['{ pets(limit: 500) { id } }', '/v1/pets?limit=500'],
+    ['{ pets(limit: -1) { id } }', '/v1/pets?limit=-1'],
+    ['{ pets(after: "x") { id } }', '/v1/pets?after=x'],
+    [`{ pets(after: "${'9'.repeat(300)}") { id } }`, `/v1/pets?after=${'9'.repeat(300)}`],
   ])('equals the REST error for %s', async (query, path) => {
     const rest = await gateway.fetch(path, { headers: { Authorization: `Bearer ${key}` } });
     const { errors } = await gateway.graphql(query, { key });
     expect(errors?.[0]?.extensions.error).toEqual(await rest.json());
   });
+
+  it.each(['', ' ', 'a\0', '\u2028', '🐶'.repeat(256), `pets_${'a'.repeat(38)}\0`])(
+    'equals the REST error for the name %j',
+    async (name) => {
+      const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
+      const rest = await gateway.fetch('/v1/pets', {
+        method: 'POST',
+        headers,
+        body: JSON.stringify({ name, categoryId: 1 }),
+      });
+      const query = 'mutation ($name: String!) { addPet(input: { name: $name, categoryId: 1 }) { id } }';
+      const { errors } = await gateway.graphql(query, { key, variables: { name } });
+      expect(errors?.[0]?.extensions.error).toEqual(await rest.json());
+    },
+  );
 
   it.each([undefined, 'Bearer wrong'])('equals the REST error for Authorization: %s', async (authorization) => {
     const headers: Record<string, string> = authorization === undefined ? {} : { Authorization: authorization };
