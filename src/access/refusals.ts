@@ -52,14 +52,18 @@ export function keyReadOnly(): StoreError {
   return new StoreError('forbidden', 'The API key is read-only: it may not add animals.');
 }
 
-function unauthorized(message: string, parameters = ''): StoreError {
-  const headers = { 'WWW-Authenticate': `Bearer realm="animal-store"${parameters}` };
-  return new StoreError('unauthorized', message, { headers });
+function unauthorized(message: string, parameters?: string): StoreError {
+  return new StoreError('unauthorized', message, { headers: challenge(parameters) });
 }
 
+/** With the challenge of the 401 in whose place it is, so that a gateway can tell it from a limit of the key. */
 export function addressLimited(retryAfter: number): StoreError {
   const message = `Too many requests without a valid key came from this address. Retry in ${retryAfter} s.`;
-  return new StoreError('rate_limited', message, { retryAfter });
+  return new StoreError('rate_limited', message, { retryAfter, headers: challenge() });
+}
+
+function challenge(parameters = '') {
+  return { 'WWW-Authenticate': `Bearer realm="animal-store"${parameters}` };
 }
 
 /** The seconds between two times in milliseconds, at least 1. */

@@ -41,10 +41,10 @@ class ProxySession implements session.Session, session.UpstreamKey {
   readonly upstreamKey = this;
   readonly #key: KeyState;
   #keyless: session.KeylessSession | undefined;
-  /** Whether `inFlight` has the admitted requests. For a key whose limits are not known, `start` adds each request. */
-  #isReserved = false;
-  /** Admitted requests of a key whose limits were known before. After the one that goes first, the rest has to fit. */
+  /** Admitted requests that `inFlight` does not have yet. Those of a key whose limits are not known are added by `start`. */
   #unreserved = 0;
+  /** Whether the key's limits were known before. After the request that goes first, the rest then has to fit. */
+  #isWhole = false;
   /** When the cooldowns of other gateways were looked at. */
   #lookedAt = 0;
   #inFlight = 0;
@@ -79,6 +79,7 @@ class ProxySession implements session.Session, session.UpstreamKey {
   requireKey(): MaybePromise<void> {
     if (this.isKeyRefused) return this.#toKeyless().requireKey();
     this.#requireRoom(0);
+    if (!this.isKeyAccepted) return this.#requireRoomForAddress();
   }
 
   admit(cost: number): MaybePromise<void> {
@@ -91,7 +92,6 @@ class ProxySession implements session.Session, session.UpstreamKey {
     if (!this.findRefusal()) await this.#lookAtCooldowns();
     await this.requireKey();
     if (cost === 0) return;
-    if (!this.isKeyAccepted) await this.#requireRoomForAddress();
     this.#requireRoom(cost);
     const plan = this.#plan;
     const excess = plan && toRefusal(await this.#charge(plan, cost), cost);
@@ -102,14 +102,11 @@ class ProxySession implements session.Session, session.UpstreamKey {
   start(): StoreError | undefined {
     if (this.options.cooldowns && monotonicNow() - this.#lookedAt > LOOK_AGAIN_MS) void this.#lookAtCooldowns();
     const refusal = this.findRefusal();
-    if (this.#isReserved) return refusal;
-    const rest = this.#unreserved || 1;
+    if (this.#unreserved === 0) return refusal;
+    const rest = this.#isWhole ? this.#unreserved : 1;
     const limit = this.#key.findLimit(rest);
     const count = limit || this.isUnknown ? 1 : rest;
-    if (!limit && this.#unreserved > 0) {
-      this.#unreserved -= count;
-      this.#isReserved = this.#unreserved === 0;
-    }
+    if (!limit) this.#unreserved -= count;
     this.#addInFlight(count);
     return refusal ?? limit;
   }
@@ -124,8 +121,8 @@ class ProxySession implements session.Session, session.UpstreamKey {
 
   learn(answer: session.UpstreamAnswerHead, sentAt: number, error?: StoreError): void {
     this.#key.learn(answer, sentAt, error);
-    // It counts for the address even if the client has disconnected.
-    if (answer.status === 401)
+    // It counts for the address even if the client has disconnected. A 429 with a challenge takes the place of a 401.
+    if (answer.status === 401 || (answer.status === 429 && answer.header('www-authenticate')))
       this.#toKeyless()
         .requireKey()
         .catch(() => undefined);
@@ -182,9 +179,11 @@ class ProxySession implements session.Session, session.UpstreamKey {
   #reserve(cost: number): void {
     if (cost === 0) return;
     this.options.observer.admitted(this.#plan, cost);
-    this.#isReserved ||= !this.isUnknown;
-    if (this.#isReserved) this.#addInFlight(cost);
-    else if (this.#key.isStated) this.#unreserved += cost;
+    this.#unreserved += cost;
+    this.#isWhole = this.#key.isStated;
+    if (this.isUnknown && this.#inFlight === 0) return;
+    this.#addInFlight(this.#unreserved);
+    this.#unreserved = 0;
   }
 
   async #charge(plan: keyof typeof PUBLISHED_LIMITS, cost: number): Promise<Admission> {

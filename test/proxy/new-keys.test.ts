@@ -1,6 +1,7 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { startProxyBefore, type ProxyOnly } from '../support/gateway.js';
+import { startGateway, startProxyBefore, type Gateway, type ProxyOnly } from '../support/gateway.js';
 import { freeLimits, send, startScriptedUpstream, type ScriptedUpstream } from '../support/scripted-upstream.js';
 
 const keyOf = (authorization: string | undefined): string => String(authorization).slice('Bearer '.length);
@@ -13,6 +14,7 @@ describe('keys that the upstream has not accepted before', () => {
     upstream = await startScriptedUpstream(({ headers }, response) => {
       const key = keyOf(headers.authorization);
       if (key.startsWith('valid')) setTimeout(send, 100, response, 200, '[]');
+      else if (key.startsWith('absent')) send(response, 404, { code: 'not_found', message: 'No.', status: 404 });
       else if (key.startsWith('limited'))
         send(response, 429, { code: 'rate_limited', message: 'No.', status: 429 }, { 'Retry-After': '30' });
       else send(response, 401, { code: 'unauthorized', message: 'No.', status: 401 });
@@ -62,6 +64,20 @@ describe('keys that the upstream has not accepted before', () => {
     expect(await statusesOf('valid', 1)).toEqual([200]);
   });
 
+  it('are not accepted by a 404, with which the upstream may answer any key', async () => {
+    expect(await statusesOf('absent', 1)).toEqual([200]);
+    await statusesOf('made-up', 60);
+    expect(await statusesOf('absent', 1)).toEqual([429]);
+  });
+
+  it('are refused one after another, and free operations too, once their address has sixty 401s', async () => {
+    await statusesOf('made-up', 60);
+    const startedAt = performance.now();
+    const free = Array.from({ length: 40 }, (_, i) => gateway.graphql('{ __typename }', { key: `made-up-too-${i}` }));
+    expect(new Set((await Promise.all(free)).map(({ status }) => status))).toEqual(new Set([429]));
+    expect(performance.now() - startedAt).toBeGreaterThan(39 * 5 * 0.9);
+  });
+
   it('cost the upstream one request each, however much they ask for', async () => {
     const lookups = Array.from({ length: 50 }, (_, i) => `p${i}: pet(id: ${i}) { id }`).join(' ');
     const response = await gateway.fetch('/graphql', {
@@ -72,6 +88,27 @@ describe('keys that the upstream has not accepted before', () => {
     expect(response.status).toBe(401);
     expect(upstream.seen).toHaveLength(1);
   });
+});
+
+it('made-up keys count for their address also while the store refuses all of its gateway', async () => {
+  const gateway = await startGateway('proxy', { TRUST_PROXY: 'true' });
+  const statusesOf = async (address: string, count: number) => {
+    const headers = { 'X-Forwarded-For': address };
+    const answers = Array.from({ length: count }, () =>
+      gateway.graphql('{ pets { id } }', { key: randomUUID(), headers }),
+    );
+    return new Set((await Promise.all(answers)).map(({ status }) => status));
+  };
+  await statusesOf('192.0.2.1', 60);
+  expect(await statusesOf('192.0.2.2', 60)).toEqual(new Set([429]));
+  const store = gateway.upstream as Gateway;
+  store.logged.length = 0;
+  expect(await statusesOf('192.0.2.2', 30)).toEqual(new Set([429]));
+  expect(store.logged.filter(({ path }) => String(path).startsWith('/v1'))).toEqual([]);
+  const { key } = await gateway.createKey();
+  const { status } = await gateway.graphql('{ pets { id } }', { key, headers: { 'X-Forwarded-For': '192.0.2.3' } });
+  expect(status).toBe(200);
+  await gateway.close();
 });
 
 it('operations that share a GET report the numbers of the upstream', async () => {

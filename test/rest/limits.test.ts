@@ -163,6 +163,7 @@ describe.each(STORES)('limits of REST requests without a valid key, %s store', (
     for (const answer of [await keyless.get('/v1/pets'), await wrong.get('/v1/pets'), await keyless.post('{}')]) {
       expectError(answer, 429, 'rate_limited');
       expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0);
+      expect(answer.headers.get('www-authenticate')).toBe('Bearer realm="animal-store"');
       expectLimitHeaders(answer.headers, { limit: 60, remaining: 0 });
     }
     expect((await gateway.graphql('{ pets { id } }')).status).toBe(429);
