@@ -102,10 +102,12 @@ export class KeyState {
       this.#knownUntil = 0;
       return;
     }
-    this.isAccepted ||= status < 300 || status === 404;
+    // An upstream may answer with a 404 before it looks at the key.
+    this.isAccepted ||= status < 300;
     const stated = this.parseLimits(answer, now);
     if (stated.length === 0) {
-      this.#stated = this.#renew(0);
+      // Something in between may have caused an error.
+      this.#stated = status < 300 ? [] : this.#renew(0);
     } else {
       // Of two answers whose requests were in flight together, the one of the later window is the newer one, or the one
       // with the smaller number.

@@ -50,13 +50,12 @@ export function createRestPetSource(ask: UpstreamClient['ask'], userAgent: strin
     if (status !== 200) return fromAnswer(answer);
     const known = lists.get(id);
     if (known?.body === body) return known.pets;
-    // Some stores ignore these parameters.
-    const pets = parsePets(body)
-      ?.filter((pet) => wanted === undefined || pet.status === wanted || pet.statusError)
-      .slice(0, limit);
-    if (!pets) return notUnderstood('no list of animals');
+    const all = parsePets(body);
+    if (!all) return notUnderstood('no list of animals');
     // A store that does not know the parameter starts its list with the lowest id.
-    if (after !== undefined && pets[0] && compareInt64(pets[0].id, after) <= 0) return noPaging();
+    if (after !== undefined && all[0] && compareInt64(all[0].id, after) <= 0) return noPaging();
+    // Some stores ignore these parameters.
+    const pets = all.filter((pet) => wanted === undefined || pet.status === wanted || pet.statusError).slice(0, limit);
     // The pages of a walk are rarely read again.
     if (after === undefined) lists.set(id, { body, pets });
     return pets;

@@ -1,7 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { digestApiKey } from '../../src/access/api-key.js';
+import { createMemoryLedger } from '../../src/access/memory-ledger.js';
+import type { Session, UpstreamKey } from '../../src/access/session.js';
 import { monotonicNow } from '../../src/clock.js';
-import { KeyState } from '../../src/proxy/keys.js';
+import { createProxyAccess } from '../../src/proxy/access.js';
+import { createKeys, KeyState } from '../../src/proxy/keys.js';
 import { createLimitsParser } from '../../src/proxy/limits.js';
 import { fromAnswer } from '../../src/proxy/wire.js';
 import { startGateway, startProxyBefore, type Gateway, type ProxyOnly } from '../support/gateway.js';
@@ -188,6 +192,18 @@ describe('limits learned from an upstream', () => {
     expect(upstream.seen).toHaveLength(1);
   });
 
+  it('that the upstream does not state any more apply no more, unless the response is an error', async () => {
+    upstream.play((_, response) => send(response, 200, '[]', freeLimits(1)));
+    await gateway.graphql('{ pets { id } }', { key: 'a' });
+    upstream.play(({ path }, response) => send(response, path.includes('sold') ? 500 : 200, '[]'));
+    await gateway.graphql('{ pets(status: SOLD) { id } }', { key: 'a' });
+    const two = '{ a: pets(limit: 1) { id } b: pets(limit: 2) { id } }';
+    expect((await gateway.graphql(two, { key: 'a' })).status).toBe(429);
+    const last = await gateway.graphql('{ pets { id } }', { key: 'a' });
+    expect(last.headers.get('x-ratelimit-remaining')).toBeNull();
+    expect((await gateway.graphql(two, { key: 'a' })).errors).toBeUndefined();
+  });
+
   const trio = (limit: number, remaining: number, reset: number) => ({
     'X-RateLimit-Limit': String(limit),
     'X-RateLimit-Remaining': String(remaining),
@@ -362,6 +378,40 @@ describe('a batch of a key without known limits', () => {
     await upstream.close();
   }, 4_000);
 });
+
+it.each([true, false])(
+  'a batch whose key becomes known meanwhile counts as a whole (key known before: %s)',
+  async (was) => {
+    const findKey = createKeys();
+    const observer = { admitted: () => undefined, refused: () => undefined };
+    const defaultLedger = createMemoryLedger();
+    const addressLedger = createMemoryLedger();
+    // The default plan makes each admission wait, as Redis does.
+    const access = createProxyAccess({
+      findKey,
+      addressLedger,
+      defaultPlan: 'business',
+      defaultLedger,
+      cooldowns: undefined,
+      observer,
+    });
+    const key = findKey(digestApiKey('a'));
+    const limits = freeLimits(10);
+    const lowerCase = { 'ratelimit-policy': limits['RateLimit-Policy'] ?? '', ratelimit: limits.RateLimit ?? '' };
+    if (was) learn(key, 429, { ...lowerCase, 'retry-after': '0' });
+    await sleep(was ? 1_050 : 0);
+    const batch = access.open('Bearer a', '192.0.2.1') as Session & UpstreamKey;
+    await batch.admit(4);
+    const second = batch.admit(4);
+    learn(key, 200, lowerCase);
+    await second;
+    expect(key.inFlight).toBe(8);
+    for (let i = 0; i < 8; i++) expect(batch.start()).toBeUndefined();
+    expect(key.inFlight).toBe(8);
+    batch.close?.();
+    expect(key.inFlight).toBe(0);
+  },
+);
 
 it('numbers that refuse an operation for long are tried once they are old, and count if the answer confirms them', () => {
   const key = new KeyState(createLimitsParser());

@@ -45,13 +45,14 @@ it.each([
   ['answers 400 without an Error body', 400, {}],
   ['starts with the lowest id again', 200, animals(1, 2, 9)],
   ['starts with the same id', 200, animals(8, 7)],
-])('fails with UPSTREAM_ERROR if the upstream %s', async (_, status, body) => {
+  ['ignores the status filter, too', 200, animals(1), '7, status: SOLD'],
+])('fails with UPSTREAM_ERROR if the upstream %s', async (_, status, body, after = '7') => {
   upstream.play((request, response) =>
     request.path.includes('after') ? send(response, status, body) : answerAnimals(request, response),
   );
   // Also the second time, when the body is known.
   for (let time = 0; time < 2; time++) {
-    const query = '{ first: pets { id } next: pets(after: 7) { id } }';
+    const query = `{ first: pets { id } next: pets(after: ${after}) { id } }`;
     const { data, errors } = await gateway.graphql(query, { key: `lacks ${status}` });
     expect(data).toEqual({ first: [{ id: '1' }], next: null });
     expect(errors).toHaveLength(1);
