@@ -46,14 +46,14 @@ export function createRedisCooldowns(client: RedisClient, nameOf: (keyId: string
  * milliseconds.
  *
  * KEYS: `ban`, or how long after the wait the upstream will serve the key. It expires then.
- * ARGV: the wait to start, 0 to find one, or -1 to end it; what KEYS says.
+ * ARGV: the wait to start, 0 to find one, or -1 to end one whose wait is over; what KEYS says.
  * Reply: the time until the upstream will serve the key; how much of it comes after the wait; 1 for a ban.
  */
 const COOL_DOWN = `
 local left, value = redis.call('PTTL', KEYS[1]), redis.call('GET', KEYS[1])
 local more, wait = tonumber(value) or 0, tonumber(ARGV[1])
 if wait < 0 then
-  redis.call('DEL', KEYS[1])
+  if left <= more then redis.call('DEL', KEYS[1]) end
 elseif wait > 0 and wait > left - more then
   redis.call('SET', KEYS[1], ARGV[2], 'PX', wait + (tonumber(ARGV[2]) or 0))
 end

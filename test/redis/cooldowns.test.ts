@@ -88,6 +88,21 @@ describeWithRedis('cooldowns of two gateways', () => {
     expect(await waitOf(one)).toEqual([60, 3_600]);
   });
 
+  it.each(['rate_limited', 'key_banned'] as const)(
+    'of %s do not end with a response to a gateway that knows only an earlier one',
+    async (code) => {
+      share(100, 100);
+      await vi.waitFor(async () => expect(await other.find(key)).toBeDefined(), { interval: 5 });
+      await sleep(150);
+      const until = monotonicNow() + 60_000;
+      one.share(key, { until, retryAt: until + 1_000, code });
+      await vi.waitFor(async () => expect(await one.find(key)).toMatchObject({ code }));
+      other.end(key);
+      await sleep(50);
+      expect(await one.find(key)).toMatchObject({ code });
+    },
+  );
+
   it('of an outage are shared after it, without those that have ended', async () => {
     const keys = Array.from({ length: 1_000 }, () => randomUUID());
     await proxy.set('refuse');
