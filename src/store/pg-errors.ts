@@ -18,7 +18,7 @@ const OUTDATED: ReadonlySet<unknown> = new Set(['0A000', '26000']);
 const UNAVAILABLE_CLASSES: ReadonlySet<unknown> = new Set(['08', '25', '28', '3D', '53', '55', '57', '58']);
 
 export function isSelect(text: string): boolean {
-  return text.startsWith('SELECT');
+  return /^\s*SELECT/.test(text);
 }
 
 /** The code of PostgreSQL or of Node, also behind a StoreError. */

@@ -2,7 +2,10 @@ import type { Counts, KeyUsage, Usage, UsageFilter } from '../access/usage.js';
 import { withDates, type Queryable, type Statement } from './database.js';
 import type { UsageCount } from './usage-counter.js';
 
-/** Adds to the counts, in the order of the key, so that instances never deadlock. */
+/**
+ * Adds to the counts, in the order of the key, so that instances never deadlock. Its commit waits for no standby: the
+ * counts would be stored although the wait fails, and then be written again.
+ */
 const ADD = {
   name: 'add-usage',
   text: `
@@ -12,7 +15,7 @@ const ADD = {
     FROM json_to_recordset($1::json) AS entry (
       "keyId" text, day float8, client text, operation text, deprecated text,
       requests bigint, cost bigint, errors bigint, refused bigint, "lastAt" float8
-    )
+    ), set_config('synchronous_commit', 'local', true)
     ORDER BY 1, 2, 3, 4, 5
     ON CONFLICT (key_id, starts_at, hours, client, operation, deprecated) DO UPDATE
     SET requests = total.requests + excluded.requests,
