@@ -131,9 +131,9 @@ export function createPostgresKeyStore(database: Queryable) {
         return digests.map((digest) => found.get(digest));
       },
     }),
-    /** Returns a text that changes when any key changes or is deleted. */
+    /** Returns a text that changes when any key changes or is deleted. Undefined if somebody has emptied its table. */
     async findVersion(): Promise<string | undefined> {
-      return (await database.query<{ version: string }>(FIND_VERSION, []))[0]?.version;
+      return (await database.query<{ version: string | null }>(FIND_VERSION, []))[0]?.version ?? undefined;
     },
     find: (id: string) => findOne(FIND, [id]),
     /** Lists keys, the newest first. */
