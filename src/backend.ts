@@ -48,10 +48,10 @@ export type WaitUntilAvailable = ReturnType<typeof createStartupWait>;
 
 const RETRY_MS = 500;
 /**
- * Codes that waiting does not help: of TLS and certificates, and of PostgreSQL for a wrong password or database name, a
- * missing permission, and a pooler that refuses the settings of a session.
+ * Codes that waiting does not help: of TLS and certificates, and of PostgreSQL for a wrong password or database name, and
+ * a missing permission.
  */
-const HOPELESS = /CERT|^ERR_TLS|^ERR_SSL|UNABLE_TO_VERIFY|HOSTNAME_MISMATCH|^28|^3D|^42501$|^08P01$/;
+const HOPELESS = /CERT|^ERR_TLS|^ERR_SSL|UNABLE_TO_VERIFY|HOSTNAME_MISMATCH|^28|^3D|^42501$/;
 
 /**
  * Creates the function with which the program waits for what it depends on.
@@ -73,9 +73,10 @@ export function createStartupWait(log: Log, timeoutMs: number, signal?: AbortSig
       } catch (error) {
         if (!(error instanceof StoreError)) throw error;
         const { code = '' } = (error.cause ?? {}) as NodeJS.ErrnoException;
-        // PgBouncer refuses the settings of a session with this code.
-        const hint = code === '08P01' ? '. A pooler may need DATABASE_PREPARE=false' : '';
-        if (HOPELESS.test(code)) throw unreachable(what, error, hint);
+        // PgBouncer has one code for all that it refuses, and for what the server behind it refuses for a while.
+        if (reasonOf(error).startsWith('unsupported startup parameter'))
+          throw unreachable(what, error, '. A pooler may need DATABASE_PREPARE=false');
+        if (HOPELESS.test(code)) throw unreachable(what, error);
         const remaining = deadline - performance.now();
         if (remaining <= 0) throw unreachable(what, error, ` (waited for ${timeoutMs / 1_000} s)`);
         if (!hasWaited)

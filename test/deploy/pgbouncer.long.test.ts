@@ -1,6 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { pino } from 'pino';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, inject, it } from 'vitest';
 import { createPostgresKeyStore } from '../../src/store/postgres-key-store.js';
 import { startApp, type App } from '../../src/app.js';
 import { loadConfig } from '../../src/config.js';
@@ -116,6 +117,17 @@ describeWith('pgbouncer', 'several instances behind PgBouncer in transaction mod
     await expect(startInstance({ DATABASE_PREPARE: 'true' })).rejects.toThrow(
       /^DATABASE_URL names a database .*pooler.*DATABASE_PREPARE=false/,
     );
+  });
+
+  it('wait at the start while the server behind it refuses logins', async () => {
+    // One that has served a client would have it wait.
+    const other = await startPgbouncer(program, { databaseUrl: database.url, poolSize: POOL_SIZE });
+    const name = new URL(database.url).pathname.slice(1);
+    await ask(inject('postgresUrl'), `ALTER DATABASE ${name} ALLOW_CONNECTIONS false`);
+    const starting = startInstance({ DATABASE_PREPARE: 'false', DATABASE_URL: other.url });
+    await sleep(2_000);
+    await ask(inject('postgresUrl'), `ALTER DATABASE ${name} ALLOW_CONNECTIONS true`);
+    await starting.then((app) => app.close()).finally(() => other.close());
   });
 
   async function graphql(instance: number, query: string, variables: Record<string, unknown>): Promise<Answer> {

@@ -40,6 +40,7 @@ admin_users = admin
 pool_mode = transaction
 default_pool_size = ${poolSize}
 max_client_conn = 500
+server_login_retry = 1
 `,
   );
   // PgBouncer refuses to run as root.
