@@ -96,14 +96,18 @@ describeWith('pg_basebackup pg_dump', 'backups of PostgreSQL', () => {
     primary = restored;
   });
 
-  it('restore a dump', async () => {
+  it('restore a dump, as a role that owns its database alone, where other roles are missing', async () => {
     const key = await createUnlimitedKey(place, primary.url);
     const added = await load(program.url, key);
+    await runSql(primary.url, "CREATE ROLE animals LOGIN PASSWORD 'secret'; CREATE ROLE animal_server");
+    await runSql(primary.url, 'GRANT SELECT ON pets TO animal_server');
     const file = join(servers.directory, 'animals.dump');
     await servers.run('pg_dump', '--format=custom', `--file=${file}`, primary.url);
-    await runSql(primary.url, 'CREATE DATABASE animals_restored');
-    const url = new URL('animals_restored', primary.url).href;
-    await servers.run('pg_restore', `--dbname=${url}`, '--no-owner', '--exit-on-error', file);
+    await runSql(primary.url, 'ALTER ROLE animal_server RENAME TO missing_on_the_other_server');
+    await servers.run('createdb', `--maintenance-db=${primary.url}`, '--owner=animals', 'animals_restored');
+    const url = `postgres://animals:secret@127.0.0.1:${primary.port}/animals_restored`;
+    await servers.run('pg_restore', `--dbname=${url}`, '--no-owner', '--no-acl', '--exit-on-error', file);
+    expect(await place.migrate(['--check'], { DATABASE_URL: url })).toMatchObject({ code: 0 });
     const other = await start(url);
     expect(await findMissing(url, added)).toEqual([]);
     const more = await load(other.url, key);
