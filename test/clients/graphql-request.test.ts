@@ -1,5 +1,6 @@
 import { ClientError, gql, GraphQLClient } from 'graphql-request';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { toStoreErrors } from '../../packages/client/src/errors.js';
 import { MODES, startGateway, type Gateway } from '../support/gateway.js';
 import { recordFetch } from './recorded-fetch.js';
 
@@ -94,6 +95,7 @@ describe.each(MODES)('graphql-request, %s store', (mode) => {
       0: { data: { pet: { name: 'Bella' } } },
       1: { data: { pet: null }, errors: [{ path: ['pet'], extensions: { code: 'NOT_FOUND' } }] },
     });
+    expect(toStoreErrors(error)).toMatchObject([{ code: 'NOT_FOUND', path: ['pet'] }]);
   });
 
   it('reads a field error with its extensions', async () => {

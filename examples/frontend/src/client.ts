@@ -30,7 +30,7 @@ export function createClient(key: string, onLimit: (limit: Limit) => void): Apol
       const left = headers?.get('x-ratelimit-remaining');
       if (left == null) return;
       // Such as: "minute";r=57;t=42, "day";r=997;t=86300
-      const windows = [...(headers?.get('ratelimit') ?? '').matchAll(/"(\w+)";r=(\d+)/g)];
+      const windows = [...(headers?.get('ratelimit') ?? '').matchAll(/"(minute|day)";r=(\d+)/g)];
       const window = windows.find(([, , remaining]) => remaining === left)?.[1];
       onLimit({ left: Number(left), of: Number(headers?.get('x-ratelimit-limit')), window });
     };

@@ -27,6 +27,8 @@ export function toRefusal(thrown: Error): Refusal {
       return { kind: 'wait', text: 'This key sent too many requests and has to pause.', seconds: error.retryAfter };
     case 'SERVICE_UNAVAILABLE':
     case 'UPSTREAM_ERROR':
+      // The store behind a gateway has refused it.
+      if (error.error && error.error.status < 500) return { kind: 'failure', text: error.message };
       return { kind: 'wait', text: 'The store is busy.', seconds: error.retryAfter ?? PAUSE_SECONDS };
     case 'UPSTREAM_UNAVAILABLE':
     case 'UPSTREAM_TIMEOUT':

@@ -141,8 +141,12 @@ export interface PetClient {
  * @throws TypeError if an option is invalid; its message never contains the key
  */
 export function createPetClient(options: PetClientOptions): PetClient {
-  const { key, clientName = '', concurrency = 4, maxWaitMs = 65_000, timeoutMs = 10_000 } = options;
   const {
+    key,
+    clientName = '',
+    concurrency = 4,
+    maxWaitMs = 65_000,
+    timeoutMs = 10_000,
     idempotencyKeys = true,
     getFromLists = false,
     fetch = (url: string, init: RequestInit) => globalThis.fetch(url, init),
@@ -232,11 +236,12 @@ export function createPetClient(options: PetClientOptions): PetClient {
   }
 }
 
-/** Checks the types, because a value of a wrong one would fail all animals of its request. */
+/** Checks what would fail all animals of its request: values of a wrong type, and names that are far too long. */
 function toInput({ name, categoryId, status }: NewPet): object | PetError {
   const id = parseId('categoryId', categoryId);
-  if (typeof name !== 'string' || !/^(AVAILABLE|PENDING|SOLD)$/.test(status ?? 'SOLD'))
-    return badInput('name must be a string, status AVAILABLE, PENDING or SOLD.');
+  // A character has up to two units.
+  if (typeof name !== 'string' || name.length > 510 || !/^(AVAILABLE|PENDING|SOLD)$/.test(status ?? 'SOLD'))
+    return badInput('name must be 1 to 255 characters, status AVAILABLE, PENDING or SOLD.');
   return isPetError(id) ? id : { name, categoryId: id, status };
 }
 

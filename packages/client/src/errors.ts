@@ -5,12 +5,13 @@
 
 /**
  * The catalogue. `repeat` says whether the same request may succeed later: `no`; `after-wait`, after `retryAfter`
- * seconds; or `with-backoff`, after `retryAfter` seconds if the error states them, otherwise after increasing pauses.
+ * seconds; or `with-backoff`, after `retryAfter` seconds if the error states them, otherwise after increasing pauses. An
+ * UPSTREAM_ERROR whose `error.status` is below 500 is a refusal by the store behind the gateway, so no retry helps.
  */
 export const STORE_ERRORS = {
   UNAUTHENTICATED: { repeat: 'no', meaning: 'The key is missing, unknown, revoked or expired.' },
   FORBIDDEN: { repeat: 'no', meaning: 'The key is read-only: it may not add animals.' },
-  BAD_USER_INPUT: { repeat: 'no', meaning: 'An argument, a variable or the Idempotency-Key is missing or invalid.' },
+  BAD_USER_INPUT: { repeat: 'no', meaning: 'An argument or variable is wrong, or an Idempotency-Key is reused.' },
   NOT_FOUND: { repeat: 'no', meaning: 'The animal does not exist.' },
   RATE_LIMITED: { repeat: 'after-wait', meaning: 'A limit of the plan or of the client address is reached.' },
   KEY_BANNED: { repeat: 'after-wait', meaning: 'The key kept exceeding its limit and is banned.' },
@@ -91,7 +92,9 @@ function listErrors(source: unknown): readonly unknown[] {
   const { errors, graphQLErrors, response, bodyText } = toRecord(source);
   const list = errors ?? graphQLErrors ?? toRecord(response).errors;
   if (Array.isArray(list)) return list;
-  return typeof bodyText === 'string' ? listErrors(parseJson(bodyText)) : [];
+  // graphql-request throws the results of a batch as { response: { 0: …, 1: …, status, headers } }.
+  const results = Object.values(toRecord(response)).filter(isResult);
+  return listErrors(typeof bodyText === 'string' ? parseJson(bodyText) : results);
 }
 
 function toError(raw: unknown): StoreError | UnrecognizedError {

@@ -33,7 +33,7 @@ const LONGEST_PAUSE_MS = 5_000;
 const JITTER_MS = 250;
 /** Requests in flight that fail at about the same time cause one wait. */
 const SAME_WAIT_MS = 1_000;
-/** How often one request tries whether a limit still holds: it may have been raised. */
+/** How often one request tries whether a wait still holds: a limit may have been raised, or the store repaired. */
 const TRIAL_MS = 60_000;
 
 const NOTHING_LEFT = createPetError({
@@ -60,8 +60,8 @@ export function createQueue(
   /** The end of the last wait that `onWait` was told, by `performance.now()`. */
   let toldUntil = 0;
   const inFlight = new Map<AbortController, readonly Task[]>();
-  /** When the last request was sent that the key pays for, by `performance.now()`. */
-  let sentAt = 0;
+  /** When the last request ended that the key pays for, by `performance.now()`. */
+  let answeredAt = 0;
   /** The calls that each signal ends. It has one listener, because Node warns of a leak if there are many. */
   const calls = new WeakMap<object, Set<() => void>>();
   const endCalls = ({ target }: Event): void => calls.get(target as object)?.forEach((end) => end());
@@ -124,8 +124,7 @@ export function createQueue(
         return;
       }
       const { group } = first.field;
-      // No operation may cost more than a window holds.
-      const size = group === undefined ? 1 : Math.min(maxFields, ...windows.map(({ limit }) => limit));
+      const size = group === undefined ? 1 : findSize();
       const tasks = queue.filter(({ field }) => field.group === group).slice(0, size);
       const now = Date.now();
       const left = windows.map(({ limit, remaining, resetAt }) => (resetAt > now ? remaining : limit));
@@ -140,9 +139,14 @@ export function createQueue(
     }
   }
 
-  /** The end of a pause, or of a part of it. */
+  /** The most fields of a request. No operation may cost more than a window holds. */
+  function findSize(): number {
+    return Math.min(maxFields, ...windows.map(({ limit }) => limit));
+  }
+
+  /** The end of a pause, or of a part of it. A request with a banned key could prolong the ban. */
   function tryAt({ until, reason }: Pause): number {
-    return reason.code === 'RATE_LIMITED' ? Math.min(until, sentAt + TRIAL_MS) : until;
+    return reason.code === 'KEY_BANNED' ? until : Math.min(until, answeredAt + TRIAL_MS);
   }
 
   /** Continues when the pause may end. */
@@ -178,7 +182,6 @@ export function createQueue(
     queue = queue.filter((task) => !sent.has(task));
     const controller = new AbortController();
     inFlight.set(controller, tasks);
-    if (tasks.every(isPaid)) sentAt = performance.now();
     const fields = tasks.map(({ field }) => field);
     const reply = await send(fields, controller);
     inFlight.delete(controller);
@@ -186,6 +189,7 @@ export function createQueue(
       if (isTrial) pause = undefined;
       readReply(tasks, reply);
     }
+    if (tasks.every(isPaid)) answeredAt = performance.now();
     sendQueued();
   }
 
@@ -198,7 +202,7 @@ export function createQueue(
     // What it throws must not keep the callers from their results.
     if (onLimit && windows !== known) queueMicrotask(() => onLimit(windows));
     if (isTooLarge && tasks.length > 1) {
-      maxFields = Math.min(maxFields, Math.ceil(tasks.length / 2));
+      if (tasks.length <= findSize()) maxFields = Math.ceil(tasks.length / 2);
       queue.unshift(...tasks);
       return;
     }
@@ -250,5 +254,7 @@ function isWanted({ signal }: Task): boolean {
 function isTemporary(result: unknown): result is PetError {
   if (!isPetError(result)) return false;
   const { code } = result;
+  // The store behind the gateway has refused it.
+  if (code === 'UPSTREAM_ERROR' && Number(result.error?.status) < 500) return false;
   return isStoreErrorCode(code) ? STORE_ERRORS[code].repeat !== 'no' : code !== 'UNRECOGNIZED';
 }

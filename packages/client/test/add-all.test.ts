@@ -83,11 +83,14 @@ describe('addAll', () => {
     pets[5] = { name: 5 as unknown as string, categoryId: 1 };
     pets[6] = { categoryId: 1 } as NewPet;
     pets[7] = { name: 'Sold', categoryId: 1, status: 'sold' as 'SOLD' };
-    const refused = [3, 4, 5, 6, 7, 44];
+    // No request takes this.
+    pets[8] = { name: 'x'.repeat(1_200_000), categoryId: 1 };
+    pets[9] = { name: '🐕'.repeat(255), categoryId: 1 };
+    const refused = [3, 4, 5, 6, 7, 8, 44];
     const expected = pets.map(({ name }, index) => (refused.includes(index) ? 'BAD_USER_INPUT' : name));
     expect(namesOf(await client.addAll(pets, { name: 'refused' }))).toEqual(expected);
     // Corrected, they are added, and the others are not added twice.
-    const corrected = animals(45);
+    const corrected = animals(45).with(9, pets[9]);
     expect(namesOf(await client.addAll(corrected, { name: 'refused' }))).toEqual(corrected.map(({ name }) => name));
     expect((await stored()).length).toBe(45);
   });

@@ -140,6 +140,10 @@ describe('toStoreErrors', () => {
     ['the results of a batch', [{ data: null }, { errors: [raw] }]],
     ['the CombinedError of urql', { graphQLErrors: [raw] }],
     ['the ClientError of graphql-request', { response: { errors: [raw], status: 429 } }],
+    [
+      'the ClientError of its batches',
+      { response: { 0: { data: null }, 1: { errors: [raw] }, status: 200, headers: {} } },
+    ],
     ['the ServerError of Apollo Client', { statusCode: 429, bodyText: JSON.stringify({ errors: [raw] }) }],
   ])('reads %s', (_, answer) => {
     expect(toStoreErrors(answer)).toEqual([error]);

@@ -165,8 +165,8 @@ describe('the bundled package', () => {
     .join(' ');
 
   it.each([
-    ['the client', `export * from 'animal-store-client';`, 7_250],
-    ['everything', EVERYTHING, 8_150],
+    ['the client', `export * from 'animal-store-client';`, 7_300],
+    ['everything', EVERYTHING, 8_200],
     ['the error catalogue', `export * from 'animal-store-client/errors';`, 2_000],
   ])('is small: %s', async (_, source, limit) => {
     const { text } = await bundle(source);

@@ -10,6 +10,7 @@ import { startProxyBefore, type ProxyOnly } from '../../../test/support/gateway.
 import { findFreePort } from '../../../test/support/process.js';
 import {
   answerAnimals,
+  send,
   startScriptedUpstream,
   type ScriptedUpstream,
 } from '../../../test/support/scripted-upstream.js';
@@ -238,6 +239,17 @@ describe('a failure', () => {
   ])('is recognized if the response is %s', async (_, status, body, code) => {
     const url = await listen(createHttpServer((__, response) => response.writeHead(status).end(body)));
     expect(await connect({ url, maxWaitMs: 0 }).loadMany([1, 2])).toMatchObject([{ code }, { code }]);
+  });
+
+  it.each([
+    ['an addition', 403, (client: PetClient) => client.add({ name: 'Rex', categoryId: 1 })],
+    ['a page', 400, (client: PetClient) => client.list({ after: 7 })],
+  ])('is final if the store behind a gateway refuses %s with status %i', async (_, status, call) => {
+    upstream.play((__, response) => send(response, status, { code: 'refused', message: 'Not here.', status }));
+    const ownFetch = vi.fn(fetch);
+    const failure = await failureOf(call(connect({ fetch: ownFetch })));
+    expect(failure).toMatchObject({ code: 'UPSTREAM_ERROR', error: { message: 'Not here.', status } });
+    expect(ownFetch).toHaveBeenCalledTimes(1);
   });
 
   it('of one animal affects only that animal', async () => {

@@ -69,6 +69,14 @@ describe.each(STORES)('the limits of a key, %s store', (mode) => {
     ]);
   });
 
+  it('say how many lookups the next request may have if the first had too many', async () => {
+    const { key } = await gateway.createKey({ plan: 'enterprise', limits: { perMinute: 60, perDay: 1_000 } });
+    const ownFetch = vi.fn(fetch);
+    const results = await connect(gateway.url, key, { maxWaitMs: 0, fetch: ownFetch }).loadMany(upTo(70));
+    expect(codesOf(results)).toEqual([...Array<string>(60).fill('ok'), ...Array<string>(10).fill('RATE_LIMITED')]);
+    expect(ownFetch).toHaveBeenCalledTimes(2);
+  });
+
   it('are reported after each response', async () => {
     const { key } = await gateway.createKey({ plan: 'pro' });
     const seen: unknown[] = [];
@@ -131,7 +139,7 @@ describe.each(STORES)('the limits of a key, %s store', (mode) => {
 });
 
 describe('limits that are raised', () => {
-  /** Answers each request with the next limits. The last ones stay. */
+  /** Answers each request with the next limits, or refuses it with a status. The last ones stay. */
   function connectTo(limits: readonly string[], options: Partial<PetClientOptions> = {}) {
     const sizes: number[] = [];
     const fetch: PetClientOptions['fetch'] = (_, { body }) => {
@@ -139,7 +147,7 @@ describe('limits that are raised', () => {
       const headers = { 'RateLimit-Policy': policy, RateLimit: state, 'Retry-After': '3600' };
       const aliases = [...(body as string).matchAll(/(_\d+):pet/g)].map(([, alias]) => alias);
       sizes.push(aliases.length);
-      if (state.includes('r=-1')) return Promise.resolve(new Response('', { status: 429, headers }));
+      if (state === '') return Promise.resolve(new Response('', { status: Number(policy), headers }));
       const data = Object.fromEntries(aliases.map((alias) => [alias, []])) as object;
       return Promise.resolve(Response.json({ data }, { headers }));
     };
@@ -165,20 +173,21 @@ describe('limits that are raised', () => {
   });
 
   it.each([
-    ['nothing is left', '"day";q=1;w=86400 "day";r=0;t=5000'],
-    ['a call was refused', '"day";q=1;w=86400 "day";r=-1;t=5000'],
-  ])('are noticed within a minute if %s', async (_, usedUp) => {
+    ['nothing is left', 'RATE_LIMITED', '"day";q=1;w=86400 "day";r=0;t=5000'],
+    ['a call was refused', 'RATE_LIMITED', '429'],
+    ['the store was down, and stated an hour', 'SERVICE_UNAVAILABLE', '503'],
+  ])('are noticed within a minute if %s', async (_, code, usedUp) => {
     const clock = vi.spyOn(performance, 'now');
     try {
       const { client, sizes } = connectTo([usedUp, usedUp, '"day";q=9;w=86400 "day";r=8;t=5000']);
       const loadTwo = async () => codesOf(await client.loadMany([100, 200]));
-      const refused = ['RATE_LIMITED', 'RATE_LIMITED'];
+      const refused = [code, code];
       await client.list().catch(() => undefined);
       expect([await loadTwo(), sizes.length]).toEqual([refused, 1]);
       const start = performance.now();
       clock.mockImplementation(() => start + 61_000);
       // One request finds that the limit still holds, and the next one, a minute later, that it does not.
-      expect((await loadTwo()).at(-1)).toBe('RATE_LIMITED');
+      expect((await loadTwo()).at(-1)).toBe(code);
       expect([await loadTwo(), sizes]).toEqual([refused, [1, 1]]);
       clock.mockImplementation(() => start + 122_000);
       expect(await loadTwo()).toEqual(['ok', 'ok']);
