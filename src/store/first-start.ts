@@ -12,6 +12,7 @@ const PLANS = ['free', 'pro', 'business'] as const;
 export type DevelopmentKeys = Readonly<Record<(typeof PLANS)[number], string>>;
 
 const KEYS_FILE = 'dev-keys.json';
+const UNFINISHED = `${KEYS_FILE}.new`;
 
 const DOGS = '1' as Int64;
 const CATS = '2' as Int64;
@@ -37,9 +38,9 @@ export type FirstStart = NonNullable<Awaited<ReturnType<typeof fillEmptyStore>>>
 export async function fillEmptyStore(directory: string, keys: KeyStore, source: PetSource, hasSampleAnimals: boolean) {
   const call = createCall('first-start');
   const keysFile = join(directory, KEYS_FILE);
-  const unfinished = `${keysFile}.new`;
+  const unfinished = join(directory, UNFINISHED);
   const animals = await source.list({ limit: 100 }, call);
-  const begun = await readKeys(unfinished);
+  const begun = await findDevelopmentKeys(directory, UNFINISHED);
   const secrets = begun ?? { free: generateApiKey(), pro: generateApiKey(), business: generateApiKey() };
   const found = await Promise.all(PLANS.map((plan) => keys.findByDigest(digestApiKey(secrets[plan]))));
   const isOwn = animals.every(({ name }, i) => begun && name === SAMPLE_ANIMALS[i]?.name);
@@ -56,14 +57,10 @@ export async function fillEmptyStore(directory: string, keys: KeyStore, source: 
   return { keys: secrets, keysFile, hasSampleAnimals };
 }
 
-export function findDevelopmentKeys(directory: string): Promise<DevelopmentKeys | undefined> {
-  return readKeys(join(directory, KEYS_FILE));
-}
-
 /** Undefined if the file is missing or incomplete. */
-async function readKeys(path: string): Promise<DevelopmentKeys | undefined> {
+export async function findDevelopmentKeys(directory: string, file = KEYS_FILE): Promise<DevelopmentKeys | undefined> {
   try {
-    return JSON.parse(await readFile(path, 'utf8')) as DevelopmentKeys;
+    return JSON.parse(await readFile(join(directory, file), 'utf8')) as DevelopmentKeys;
   } catch {
     return undefined;
   }

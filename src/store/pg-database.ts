@@ -8,7 +8,6 @@ import {
   endsConnection,
   isBroken,
   isOutdated,
-  isSelect,
   isUnavailable,
   mayMove,
   toUnavailable,
@@ -54,7 +53,7 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
   return {
     async query<Row>(statement: Statement, values: readonly unknown[]): Promise<Row[]> {
       if (urls.length > 1) await firstSearch;
-      const isWrite = !isSelect(statement.text);
+      const isWrite = !/^\s*SELECT/.test(statement.text);
       const startedAt = performance.now();
       for (let repeats = 0; ; repeats += 1) {
         const deadline = performance.now() + CONNECT_TIMEOUT_MS + statementTimeoutMs + GIVE_UP_MS;
@@ -70,7 +69,7 @@ export function createPgDatabase(options: PgDatabaseOptions): Database {
           }
           const recovering = recover(error);
           const isLate = performance.now() - startedAt > MOVE_WITHIN_MS;
-          if (urls.length === 1 || repeats > 0 || isLate || !mayMove(error, statement.text)) throw toUnavailable(error);
+          if (urls.length === 1 || repeats > 0 || isLate || !mayMove(error, isWrite)) throw toUnavailable(error);
           await recovering;
         }
       }

@@ -14,12 +14,7 @@ export const UNUSABLE: ReadonlySet<unknown> = new Set(['42P01', '42703', '42883'
 export const UNDONE: ReadonlySet<unknown> = new Set(['40001', '40P01']);
 /** A cached plan whose result has another type now, and a statement that the server no longer has. */
 const OUTDATED: ReadonlySet<unknown> = new Set(['0A000', '26000']);
-/** Classes of an unavailable database. */
-const UNAVAILABLE_CLASSES: ReadonlySet<unknown> = new Set(['08', '25', '28', '3D', '53', '55', '57', '58']);
-
-export function isSelect(text: string): boolean {
-  return /^\s*SELECT/.test(text);
-}
+const UNAVAILABLE = /^(?:08|25|28|3D|53|55|57|58)/;
 
 /** The code of PostgreSQL or of Node, also behind a StoreError. */
 export function codeOf(error: unknown): string | undefined {
@@ -47,12 +42,12 @@ export function endsConnection(error: unknown): boolean {
 
 /** Whether the database cannot be used now. */
 export function isUnavailable(error: unknown): boolean {
-  return isBroken(error) || isFatal(error) || UNAVAILABLE_CLASSES.has((error as pg.DatabaseError).code?.slice(0, 2));
+  return isBroken(error) || isFatal(error) || UNAVAILABLE.test(codeOf(error) ?? '');
 }
 
 /** Whether another host may run a statement. A write whose connection broke may have happened. */
-export function mayMove(error: unknown, text: string): boolean {
-  if (isSelect(text)) return isUnavailable(error);
+export function mayMove(error: unknown, isWrite: boolean): boolean {
+  if (!isWrite) return isUnavailable(error);
   return (
     (error as NodeJS.ErrnoException).syscall === 'connect' || [READ_ONLY, STARTING_UP].includes(codeOf(error) ?? '')
   );

@@ -7,22 +7,20 @@ const HOUR_MS = 3_600_000;
 const IDEMPOTENCY_DAYS = 1;
 const USAGE_DAYS = 366;
 
-/** The column that tells the age of a row. An idempotency key that is used again at this moment stays. */
-const TABLES = {
-  idempotent_adds: { name: 'prune-idempotent-adds', age: 'created_at', lock: 'FOR UPDATE SKIP LOCKED' },
-  usage: { name: 'prune-usage', age: 'starts_at', lock: '' },
-  key_log: { name: 'prune-key_log', age: 'at', lock: '' },
-};
+/** The column that tells the age of a row. */
+const AGES = { idempotent_adds: 'created_at', usage: 'starts_at', key_log: 'at' };
 
 /** Deletes rows that are older than so many days, in batches. */
-export async function deleteOldRows(database: Queryable, table: keyof typeof TABLES, days: number): Promise<void> {
-  const { name, age, lock } = TABLES[table];
+export async function deleteOldRows(database: Queryable, table: keyof typeof AGES, days: number): Promise<void> {
+  const age = AGES[table];
+  // An idempotency key that is used again at this moment stays.
+  const lock = table === 'idempotent_adds' ? 'FOR UPDATE SKIP LOCKED' : '';
   // Without the array, PostgreSQL would join the table with itself, and read the whole index for each batch.
   const text = `DELETE FROM ${table} WHERE ctid = ANY (ARRAY(
                   SELECT ctid FROM ${table} WHERE ${age} < now() - $1 * interval '24 hours'
                   ORDER BY ${age} LIMIT 1000 ${lock}
                 )) RETURNING 1`;
-  while ((await database.query({ name, text }, [days])).length > 0);
+  while ((await database.query({ name: `prune-${table}`, text }, [days])).length > 0);
 }
 
 interface PruningOptions {

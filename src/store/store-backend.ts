@@ -18,7 +18,7 @@ import { createPostgresKeyStore } from './postgres-key-store.js';
 import { createPostgresUsage } from './postgres-usage.js';
 import { startPruning } from './pruning.js';
 import { createStoreAccess } from './store-access.js';
-import { createUsageCounter, type UsageCount } from './usage-counter.js';
+import { createUsageCounter } from './usage-counter.js';
 
 export interface StoreBackendOptions extends Pick<Config, 'bans' | 'startTimeoutMs' | 'keyLogDays'> {
   readonly store: StoreConfig;
@@ -77,8 +77,7 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
 
     const keys = createPostgresKeyStore(database);
     const reports = createPostgresUsage(database);
-    const write = async (counts: readonly UsageCount[]) => (await mayWrite()) && reports.add(counts);
-    const usage = createUsageCounter({ write, log });
+    const usage = createUsageCounter({ write: async (counts) => (await mayWrite()) && reports.add(counts), log });
     metrics.total('usage_requests_lost_total', 'Requests that the usage of keys leaves out', usage.lost);
     const stopPruning = startPruning(database, { mayWrite, keyLogDays, log, metrics });
     const source = createBatchingPetSource(createPostgresPetSource(database, store.kind === 'embedded'));
