@@ -58,8 +58,8 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
       const reply = await takeTurn(
         caller,
         () => {
-          requireValidHead(request.message);
           if (cors.isPreflight(request)) return allow(request);
+          requireValidHead(request.message);
           requireMethod(request, methods);
           return handle(request);
         },
@@ -88,6 +88,8 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
     } catch (thrown) {
       isRefused = true;
       task = () => {
+        // A preflight needs neither a route nor a session, which no request has while the store starts.
+        if (cors.isPreflight(request)) return allow(request);
         throw thrown;
       };
     }
@@ -108,6 +110,7 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
   }
 
   function allow(request: HttpRequest): Reply {
+    requireValidHead(request.message);
     return { status: 204, headers: cors.preflightHeaders(request), body: '' };
   }
 
@@ -120,7 +123,6 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
   /** Returns what is left to do when it is the request's turn. */
   function prepare(request: HttpRequest, route: Route | undefined, session: Session): MaybePromise<Task> {
     requireValidHead(request.message);
-    if (cors.isPreflight(request)) return () => allow(request);
     if (!route) throw new StoreError('no_such_route', 'There is no such path.');
     requireMethod(request, route.methods);
     route.checkHead?.(request);

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { STATUS_CODES, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
@@ -135,6 +136,7 @@ function sendRefusal(socket: Duplex, error: StoreError): void {
   const { status, body } = toErrorReply(error);
   const head =
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: ${JSON_TYPE}\r\n` +
+    `X-Request-Id: ${randomUUID()}\r\nX-Content-Type-Options: nosniff\r\n` +
     `Content-Length: ${body.length}\r\nConnection: close\r\n\r\n`;
   socket.resume().end(head + String(body));
   setTimeout(() => socket.destroy(), LINGER_MS).unref();

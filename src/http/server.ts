@@ -118,6 +118,12 @@ export function createHttpServer(options: HttpServerOptions) {
   // https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
   server.on('checkContinue', serve).on('checkExpectation', serve);
   server.maxConnections = Math.min(MAX_CONNECTIONS, getHeapStatistics().heap_size_limit / HEAP_BYTES_OF_CONNECTION);
+  let warnedAt = -Infinity;
+  server.on('drop', () => {
+    if (performance.now() - warnedAt < 1_000) return;
+    warnedAt = performance.now();
+    log.warn(`new connections are closed at once, because ${server.maxConnections} are open`);
+  });
   // One more than `requireValidHead` allows. Otherwise Node keeps up to a thousand of an unfinished head.
   server.maxHeadersCount = MAX_HEADERS + 1;
   server.on('connection', (socket) => connections.open(socket));

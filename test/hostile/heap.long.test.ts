@@ -57,6 +57,9 @@ describe('the memory of the program', () => {
         return answer?.status === 200;
       });
     }
+    const warnings = program.stdout.match(/new connections are closed at once, because 1\d{3} are open/g) ?? [];
+    expect(warnings.length).toBeGreaterThan(0);
+    expect(warnings.length).toBeLessThan(20);
   });
 
   it.each(['store', 'proxy'])('has no key a few seconds after its last request, in %s mode', async (mode) => {

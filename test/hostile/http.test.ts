@@ -170,8 +170,10 @@ describe('hostile HTTP', () => {
     ['another protocol', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
     ['a bare line feed in a header', 'GET /livez HTTP/1.1\r\nHost: x\r\nX: a\nY : b\r\n\r\n'],
   ])('returns 400 for %s', async (_, bytes) => {
-    const { status } = await sendRaw(gateway.url, (socket) => socket.write(bytes, 'latin1'));
+    const { status, text } = await sendRaw(gateway.url, (socket) => socket.write(bytes, 'latin1'));
     expect(status).toBe(400);
+    expect(text).toMatch(/\r\nX-Request-Id: [\w-]{36}\r\n/);
+    expect(text).toContain('\r\nX-Content-Type-Options: nosniff\r\n');
   });
 
   it('names a missing Host header in the Error body', async () => {

@@ -1,6 +1,7 @@
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { describe, expect, it, vi } from 'vitest';
+import { StoreError } from '../../src/errors.js';
 import { createCors } from '../../src/http/cors.js';
 import { toErrorReply } from '../../src/http/reply.js';
 import { createPacer } from '../../src/http/pacer.js';
@@ -23,7 +24,7 @@ function disconnect({ response }: HttpRequest): void {
 }
 
 /** Answers one request, and returns the status and whose turn it was. */
-async function answer(request: HttpRequest): Promise<unknown[]> {
+async function answer(request: HttpRequest, open?: () => never): Promise<unknown[]> {
   const takeTurn = vi.fn<RoutesOptions['takeTurn']>((_, task) => task());
   const refuse = (): never => {
     throw new TypeError('the key is refused');
@@ -36,7 +37,7 @@ async function answer(request: HttpRequest): Promise<unknown[]> {
     allowance: () => undefined,
   };
   const routes = createRoutes({
-    access: { open: () => session },
+    access: { open: open ?? (() => session) },
     cors: createCors(undefined),
     apis: [{ root: '/v1', findRoute: (path) => (path === '/v1/pets' ? route : undefined), toErrorReply }],
     pages: [
@@ -63,6 +64,17 @@ it.each([
   ['GET', '/v1/pets', {}, 500],
 ])('%s %s takes a turn, whatever becomes of it (%o: %i)', async (method, url, headers, status) => {
   expect(await answer(createRequest(method, url, headers))).toEqual([status, '::1']);
+});
+
+it('a preflight is answered, in its turn, while there is no session because the store starts', async () => {
+  const starting = (): never => {
+    throw new StoreError('unavailable', 'The store is starting.');
+  };
+  for (const path of ['/v1/pets', '/v1/nowhere'])
+    expect(await answer(createRequest('OPTIONS', path, PREFLIGHT), starting)).toEqual([204, '::1']);
+  const long = `/v1/pets?${'x'.repeat(20_000)}`;
+  expect(await answer(createRequest('OPTIONS', long, PREFLIGHT), starting)).toEqual([414, '::1']);
+  expect(await answer(createRequest('GET', '/v1/pets'), starting)).toEqual([503, '::1']);
 });
 
 it('probes of an address wait only for each other', async () => {
