@@ -3,7 +3,7 @@ import { useCallback, useEffect, useRef, useState } from 'react';
 import { Budget } from './budget.js';
 import { EXAMPLES } from './examples.js';
 import { KeyField } from './key-field.js';
-import { keyMemory, type DevelopmentKeys } from '../key-memory.js';
+import { keyMemory, tabStorage, type DevelopmentKeys } from '../key-memory.js';
 import { Price } from './price.js';
 import { Notices, type Message } from './notices.js';
 import { fetchDevelopmentKeys, findRoundedNumber, send, type Answer, type Operation } from './server.js';
@@ -75,8 +75,11 @@ export function App() {
 
   const fetcher = useCallback(
     async (operation: Operation, options?: { headers?: Record<string, string> | null }): Promise<object> => {
-      // The schema needs no key, but a request with an invalid key would be refused.
-      if (operation.operationName === 'IntrospectionQuery') return (await send(operation, '')).result;
+      if (operation.operationName === 'IntrospectionQuery') {
+        // In development, the schema needs no key, and a request with an invalid key would be refused.
+        const { result, answer: keyless } = await send(operation, '');
+        return keyless.status === 401 && keyInUse.current ? (await send(operation, keyInUse.current)).result : result;
+      }
       setMessage(undefined);
       try {
         const rounded = findRoundedNumber(operation.variables);
@@ -116,8 +119,8 @@ export function App() {
           defaultQuery={NEW_TAB}
           defaultEditorToolsVisibility="variables"
           shouldPersistHeaders={false}
-          // The history keeps the headers of each operation, and one of them may be a key.
-          storage={sessionStorage}
+          // The history keeps the headers of each operation, and one of them may be a key. Null is no storage.
+          storage={tabStorage as Storage}
           schemaDescription
         >
           <GraphiQL.Logo>{null}</GraphiQL.Logo>

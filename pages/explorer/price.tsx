@@ -1,5 +1,5 @@
 import { useEditorContext, useSchemaStore } from '@graphiql/react';
-import { parse, validate, type GraphQLSchema } from 'graphql';
+import { parse, print, separateOperations, validate, type GraphQLSchema } from 'graphql';
 import { useEffect, useState } from 'react';
 import type { LimitWindow } from '../../packages/client/src/limits.js';
 import { toDryRun } from '../../packages/client/src/price.js';
@@ -19,9 +19,15 @@ export interface PriceProps {
 /** Shows what the query in the editor would cost, while the user types. */
 export function Price({ apiKey, windows }: PriceProps) {
   const { queryEditor, variableEditor } = useEditorContext({ nonNull: true });
-  const { schema } = useSchemaStore();
+  const store = useSchemaStore();
+  const { schema } = store;
   const [cost, setCost] = useState<number>();
   const isReady = apiKey !== '' && windows.length > 0;
+
+  // In production, the schema needs a valid key.
+  useEffect(() => {
+    if (isReady && !schema && !store.isFetching) void store.introspect();
+  }, [isReady]);
 
   useEffect(() => {
     if (!queryEditor || !variableEditor || !schema || !isReady) return undefined;
@@ -65,9 +71,11 @@ export function Price({ apiKey, windows }: PriceProps) {
 /** @returns undefined for what is not valid, or has a mutation */
 function createDryRun(schema: GraphQLSchema, query: string, variables: string, name?: string | null) {
   try {
-    if (validate(schema, parse(query)).length > 0) return undefined;
+    const document = parse(query);
+    if (validate(schema, document).length > 0) return undefined;
+    const operation = separateOperations(document)[name ?? ''];
     const values = JSON.parse(variables.trim() || '{}') as Record<string, unknown>;
-    return { query: toDryRun(query), operationName: name ?? undefined, variables: values };
+    return operation && { query: toDryRun(print(operation)), variables: values };
   } catch {
     return undefined;
   }

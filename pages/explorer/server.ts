@@ -1,4 +1,5 @@
 import { updateWindows } from '../../packages/client/src/limits.js';
+import { fetchJson } from '../fetch-json.js';
 import type { DevelopmentKeys } from '../key-memory.js';
 
 /** A deprecated field that an operation used: one entry of `extensions.deprecations`. */
@@ -33,7 +34,8 @@ export type Answer = Awaited<ReturnType<typeof send>>['answer'];
  * @throws Error with a message for the user
  */
 export async function send(operation: Operation, key: string, headers: Readonly<Record<string, string>> = {}) {
-  const { response, body } = await post('graphql', toHeaders(key, headers), JSON.stringify(operation));
+  const init = { method: 'POST', headers: toHeaders(key, headers), body: JSON.stringify(operation) };
+  const { response, body } = await fetchJson('graphql', init);
   const result = body as GraphqlResult;
   const error = result.errors?.[0];
   /** What the explorer shows beside the result. */
@@ -48,17 +50,6 @@ export async function send(operation: Operation, key: string, headers: Readonly<
     at: Date.now(),
   };
   return { result, answer };
-}
-
-/** URLs are relative to the page, so that it also works under a path prefix. */
-async function post(path: string, headers: HeadersInit, sent: string | null = null) {
-  const init = { method: 'POST', headers, body: sent };
-  const response = await fetch(new URL(path, document.baseURI), init).catch(() => {
-    throw new Error('The server cannot be reached.');
-  });
-  const body: unknown = await response.json().catch(() => undefined);
-  if (typeof body === 'object' && body !== null) return { response, body };
-  throw new Error(`The response, with status ${response.status}, is not complete JSON. It may come from a proxy.`);
 }
 
 function toHeaders(key: string, others: Readonly<Record<string, string>>): Headers {
@@ -84,16 +75,19 @@ function toHeaders(key: string, others: Readonly<Record<string, string>>): Heade
 export async function fetchDevelopmentKeys(): Promise<DevelopmentKeys | undefined> {
   const token = /^#token=(.+)$/.exec(location.hash)?.[1];
   if (token === undefined) return undefined;
-  const { response, body } = await post('explorer/development-keys', { Authorization: `Bearer ${token}` });
+  const { response, body } = await fetchJson('explorer/development-keys', {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${token}` },
+  });
   // Without an answer, reloading the page sends the token again.
   history.replaceState(null, '', location.pathname + location.search);
   if (!response.ok) throw new Error((body as { message: string }).message);
   return body as DevelopmentKeys;
 }
 
-/** Finds the first number in a JSON value that JavaScript has rounded. */
+/** Finds the first number in a JSON value that JavaScript may have rounded: beyond 2^53, or to infinity. */
 export function findRoundedNumber(value: unknown): number | undefined {
-  if (typeof value === 'number') return Number.isInteger(value) && !Number.isSafeInteger(value) ? value : undefined;
+  if (typeof value === 'number') return Math.abs(value) > Number.MAX_SAFE_INTEGER ? value : undefined;
   if (typeof value !== 'object' || value === null) return undefined;
   return Object.values(value)
     .map(findRoundedNumber)

@@ -9,6 +9,9 @@ import {
 import { copyText } from '../clipboard.js';
 import { PLACEHOLDER, toCurl, toFetch, type Edited } from './snippets.js';
 
+/** Servers and proxies refuse long URLs. */
+const MAX_LINK_LENGTH = 8_000;
+
 export interface ToolsProps {
   readonly apiKey: string;
   /** Tells the user what was copied, or why nothing was. */
@@ -44,6 +47,7 @@ export function Tools({ apiKey, onMessage }: ToolsProps) {
     } catch {
       return 'Nothing was copied: the headers are not valid.';
     }
+    if (format === toLink && text.length > MAX_LINK_LENGTH) return 'The operation is too long for a link.';
     if (!(await copyText(text))) return 'The browser does not allow this page to copy.';
     if (format === toLink) return 'Link copied. It contains no key.';
     return text.includes(`Bearer ${PLACEHOLDER}`)

@@ -1,4 +1,5 @@
 import { updateWindows } from '../../packages/client/src/limits.js';
+import { fetchJson } from '../fetch-json.js';
 
 /**
  * Sends a request below /v1/key. Returns the answer, and what the key has left by the clock of this browser.
@@ -11,11 +12,7 @@ export async function ask(path: string, key: string, method = 'GET') {
   } catch {
     throw new Error('The key has a character that no key has.');
   }
-  // Relative to the page, so that it also works under a path prefix.
-  const response = await fetch(new URL(`v1/key${path}`, document.baseURI), { method, headers }).catch(() => {
-    throw new Error('The server cannot be reached.');
-  });
-  const body = (await response.json().catch(() => ({}))) as { readonly message?: string };
-  if (!response.ok) throw new Error(body.message ?? `The response has status ${response.status}.`);
+  const { response, body } = await fetchJson(`v1/key${path}`, { method, headers });
+  if (!response.ok) throw new Error((body as { message: string }).message);
   return { answer: body as unknown, windows: updateWindows([], response.headers) };
 }

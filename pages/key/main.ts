@@ -77,13 +77,15 @@ function showKey(key: Key): void {
 
 /** Shows what is left now. A closed window is full again. */
 function showWindows(): void {
-  for (const { name, limit, remaining, resetAt } of shown?.windows ?? []) {
+  for (const bar of document.querySelectorAll('meter')) {
+    const window = shown?.windows.find(({ name }) => name === bar.id);
+    if (!window) continue;
+    const { limit, remaining, resetAt } = window;
     const seconds = secondsUntil(resetAt, Date.now());
     const left = seconds > 0 ? remaining : limit;
-    const bar = find(name) as HTMLMeterElement;
     const reset = left < limit ? `, resets in ${formatSeconds(seconds)}` : '';
     Object.assign(bar, { max: limit, low: limit / 5, optimum: limit, value: left });
-    (bar.labels[0] as HTMLElement).textContent = `${format(left)} of ${format(limit)} a ${name}${reset}`;
+    (bar.labels[0] as HTMLElement).textContent = `${format(left)} of ${format(limit)} a ${bar.id}${reset}`;
   }
 }
 
@@ -91,7 +93,7 @@ function showUsage(usage: KeyUsage): void {
   const { rows, isCut, since } = usage;
   const today = rows.filter(({ day }) => day === toDays(since).at(-1));
   const [most] = sumBy(today, toUser);
-  const part = most ? `, most of them ${format(most[1])} by ${most[0]}` : '';
+  const part = most?.[1] ? `, most of them ${format(most[1])} by ${most[0]}` : '';
   const all = `Today ${format(sum(today, 'cost'))} requests${part}. In ${DAYS} days ${format(sum(rows, 'cost'))}. Days are in UTC.`;
   find('summary').textContent = isCut ? `${all} There is more, of earlier days, than this page shows.` : all;
   drawUsage(find('plot'), find('legend'), usage);

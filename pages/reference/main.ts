@@ -22,6 +22,12 @@ const ui = SwaggerUI({
   // Without it, the page would ask swagger.io to check the document.
   validatorUrl: null,
   syntaxHighlight: false,
+  // The document has the addresses of a server without a path prefix.
+  requestInterceptor(request: { url: string; loadSpec?: boolean }) {
+    if (!request.loadSpec)
+      request.url = request.url.replace(`${location.origin}/`, new URL('.', document.baseURI).href);
+    return request;
+  },
   onComplete() {
     const key = keyMemory.read();
     if (key !== '') ui.preauthorizeApiKey('apiKey', key);

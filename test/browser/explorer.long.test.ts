@@ -122,6 +122,18 @@ describeInBrowser('the offline explorer', () => {
     }
   });
 
+  it('copies no link that servers would refuse', async () => {
+    const { page } = await open({ permissions: ['clipboard-read', 'clipboard-write'] });
+    const copied = (): Promise<string> => page.evaluate('navigator.clipboard.readText()');
+    const before = await copied();
+    await page.locator('.graphiql-query-editor .CodeMirror').first().click();
+    await page.keyboard.insertText(`# ${'x'.repeat(8_000)}\n`);
+    await page.getByLabel('Copy as code or link').click();
+    await page.getByText('Copy a link').click();
+    await page.getByText('The operation is too long for a link.').waitFor();
+    expect(await copied()).toBe(before);
+  });
+
   it('copies nothing and says why, when the headers are not valid', async () => {
     const { page } = await open();
     await page.getByRole('button', { name: 'Headers' }).click();
@@ -189,6 +201,10 @@ describeInBrowser('the offline explorer', () => {
     }
     await tab(page, 'AddPet').click();
     await price.waitFor({ state: 'detached' });
+    // A query beside a mutation. GraphiQL runs the first of them.
+    const both = 'query Q { pets { id } } mutation M { addPet(input: { name: "x", categoryId: 1 }) { id } }';
+    await type(page, '.graphiql-query-editor', both);
+    await page.getByText('Costs 1 of the 46 left this minute').waitFor();
     await tab(page, 'ListByStatus').click();
     await page.getByText('Costs 2 of the 46 left this minute').waitFor();
     await page.clock.setFixedTime(Date.now() + 60_000);
@@ -258,6 +274,54 @@ describeInBrowser('the offline explorer', () => {
     await page.reload();
     await openQueryType(page);
     await page.locator('.graphiql-doc-explorer').getByText("The store's animals").waitFor();
+  });
+
+  it('loads the schema with a key if it needs one, as soon as there is one', async () => {
+    const production = await startGateway('server', {
+      NODE_ENV: 'production',
+      EXPLORER: 'true',
+      INTROSPECTION: 'true',
+    });
+    const { page, close } = await openPage(browser);
+    await page.goto(`${production.url}/explorer`);
+    await page.locator('.graphiql-query-editor .CodeMirror-code').waitFor();
+    const documentation = page.locator('.graphiql-doc-explorer').getByText("The store's animals");
+    await enterKey(page, MADE_UP);
+    await page.getByText('This is not a complete key:').waitFor();
+    await enterKey(page, (await production.createKey()).key);
+    await openQueryType(page);
+    await documentation.waitFor();
+    await page.reload();
+    await openQueryType(page);
+    await documentation.waitFor();
+    await close();
+    await production.close();
+  });
+
+  it('works in a browser that forbids storage', async () => {
+    const { page, complaints, close } = await openPage(browser);
+    await page.addInitScript(
+      `Object.defineProperty(window, 'sessionStorage', { get() { throw new DOMException('Access is denied.'); } })`,
+    );
+    await page.goto(`${gateway.url}/explorer`);
+    await enterKey(page, (await gateway.createKey()).key);
+    await run(page);
+    await result(page, 'Bella');
+    expect(complaints).toEqual([]);
+    await close();
+  });
+
+  it('shows with the colors of the system how to run an operation, and what is open', async () => {
+    const { page } = await open({ forcedColors: 'active' });
+    const [ground, triangle] = await page.evaluate<string[]>(
+      `['.graphiql-execute-button', '.graphiql-execute-button svg'].map((one, index) =>
+        getComputedStyle(document.querySelector(one))[index === 0 ? 'backgroundColor' : 'color'])`,
+    );
+    expect(triangle).not.toBe(ground);
+    const underlined = `[...document.querySelectorAll('.graphiql-tab-button, .graphiql-editor-tools button')]
+      .filter((one) => getComputedStyle(one).textDecorationLine === 'underline').map((one) => one.textContent)`;
+    await expect.poll(() => page.evaluate(underlined)).toEqual(['ListPets', 'Variables']);
+    await photograph(page, 'explorer-forced-colors');
   });
 
   it('marks deprecated fields in the editor, in the documentation and after the operation', async () => {
@@ -359,6 +423,22 @@ describeInBrowser('the offline explorer', () => {
     expect(await other.getByLabel('API key').inputValue()).toBe('');
   });
 
+  it('the front page has the key in use, also after Back', async () => {
+    const withPageCache = await startBrowser(['--disable-back-forward-cache']);
+    const { page } = await openPage(withPageCache);
+    const keys = [await gateway.createKey(), await gateway.createKey()].map(({ key }) => key) as [string, string];
+    await page.goto(`${gateway.url}/explorer`);
+    await enterKey(page, keys[0]);
+    await page.getByRole('link', { name: 'Animal store' }).click();
+    await page.getByText(keys[0]).waitFor();
+    await page.getByRole('link', { name: 'GraphQL explorer' }).click();
+    await enterKey(page, keys[1]);
+    // Playwright would wait for a page that loads.
+    await page.evaluate('void setTimeout(() => history.back())');
+    await page.getByText(keys[1]).waitFor();
+    await withPageCache.close();
+  });
+
   it('keeps the history in this tab only, and explains a request without a response', async () => {
     const { key } = await gateway.createKey({ plan: 'business' });
     const { page } = await open();
@@ -376,10 +456,10 @@ describeInBrowser('the offline explorer', () => {
     await page.getByText('has a character that headers cannot carry').first().waitFor();
   });
 
-  it('never silently rounds identifiers', async () => {
+  it.each(['9007199254740993', '1e400'])('never silently rounds identifiers: %s', async (id) => {
     const { page } = await open();
     await tab(page, 'GetPet').click();
-    await type(page, '.graphiql-editor-tool', '{ "id": 9007199254740993 }');
+    await type(page, '.graphiql-editor-tool', `{ "id": ${id} }`);
     await run(page);
     await page.locator('.result-window').getByText('Write it in quotes').first().waitFor();
   });

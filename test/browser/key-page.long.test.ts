@@ -129,6 +129,43 @@ describeInBrowser('the page of a key', () => {
     await close();
   });
 
+  it('keeps the secret that it has if something else answers in place of the server', async () => {
+    const { key } = await gateway.createKey();
+    const { page, close } = await openPage(browser);
+    await page.goto(`${gateway.url}/key`);
+    await page.getByLabel('API key').fill(key);
+    await page.keyboard.press('Enter');
+    await page.route('**/v1/key/rotate', (route) => route.fulfill({ contentType: 'text/html', body: '<p>Log in' }));
+    await page.getByRole('button', { name: 'Make a new secret' }).click();
+    await page.getByRole('status').getByText('The response, with status 200, is not complete JSON.').waitFor();
+    expect(await page.getByText('This is the new secret').isVisible()).toBe(false);
+    expect(await page.evaluate(`sessionStorage['animal-store:key']`)).toBe(key);
+    await close();
+  });
+
+  it('shows a key that has used nothing, behind a proxy with a limit of its own', async () => {
+    const { id, key } = await gateway.createKey({ plan: 'free' });
+    await gateway.sql(
+      `INSERT INTO usage (key_id, starts_at, client, operation, deprecated, requests, cost, errors, refused, last_at)
+       VALUES ($1, date_trunc('day', now(), 'UTC'), 'key page', 'GET /v1/key', '', 1, 0, 0, 0, now())`,
+      [id],
+    );
+    const { page, close } = await openPage(browser);
+    await page.route('**/v1/key', async (route) => {
+      const response = await route.fetch();
+      const headers = { ...response.headers() };
+      headers.ratelimit = `"facts";r=5;t=1, ${headers.ratelimit ?? ''}`;
+      await route.fulfill({ response, headers });
+    });
+    await page.goto(`${gateway.url}/key`);
+    await page.getByLabel('API key').fill(key);
+    await page.keyboard.press('Enter');
+    await page.getByText(/^Today 0 requests\. In 30 days 0\./).waitFor();
+    await page.getByText('60 of 60 a minute').waitFor();
+    expect(await page.getByRole('status').innerText()).toBe('');
+    await close();
+  });
+
   it.each([-26, 26])('shows the right numbers in a browser whose clock is %i hours off', async (hours) => {
     const key = await createUsedKey();
     const { page, close } = await openPage(browser);

@@ -29,9 +29,12 @@ export function describeInBrowser(name: string, suite: () => void): void {
   describe.skipIf(executablePath === undefined)(name, suite);
 }
 
-/** Starts a Chromium that makes no requests of its own. */
-export function startBrowser(): Promise<Browser> {
-  return chromium.launch({ executablePath, args: FLAGS, timeout: 60_000 });
+/**
+ * Starts a Chromium that makes no requests of its own.
+ * @param ignoreDefaultArgs - flags of Playwright to leave out
+ */
+export function startBrowser(ignoreDefaultArgs: string[] = []): Promise<Browser> {
+  return chromium.launch({ executablePath, args: FLAGS, ignoreDefaultArgs, timeout: 60_000 });
 }
 
 /** A page with a record of its requests and errors. */
