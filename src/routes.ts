@@ -100,8 +100,7 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
       reply = answered instanceof Promise ? await answered : answered;
     } catch (thrown) {
       const failure = toStoreError(thrown);
-      const error = (await session?.explain?.(failure)) ?? failure;
-      reply = api.toErrorReply(error, request);
+      reply = api.toErrorReply((await session?.explain(failure)) ?? failure, request);
     }
     session?.close?.();
     const allowance = session?.allowance();

@@ -34,8 +34,11 @@ export interface Session {
    * @throws StoreError `rate_limited`, `key_banned` or `operation_too_large`
    */
   admit(cost: number): MaybePromise<void>;
-  /** Returns the error of a request. If nothing was admitted, that may be a ban that only another instance knows of. */
-  explain?(error: StoreError): MaybePromise<StoreError>;
+  /**
+   * Returns the error of a request: another one if the key is banned and only another instance knows of it, or if an
+   * upstream's 401 was one too many for the client's address.
+   */
+  explain(error: StoreError): MaybePromise<StoreError>;
   /** Undefined while the limits are unknown. */
   allowance(): MaybePromise<Allowance | undefined>;
   /** In proxy mode, admitted requests that were never sent become available again. */
@@ -102,6 +105,10 @@ export class KeylessSession implements Session {
 
   admit(cost: number): MaybePromise<void> {
     if (cost > 0) return this.requireKey();
+  }
+
+  explain(error: StoreError): StoreError {
+    return error;
   }
 
   async allowance(): Promise<Allowance> {

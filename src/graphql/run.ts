@@ -1,5 +1,4 @@
 import type { GraphQLFormattedError } from 'graphql';
-import type { Session } from '../access/session.js';
 import { StoreError, toStoreError, type ErrorName } from '../errors.js';
 import type { Int64 } from '../pets/int64.js';
 import type { Pet } from '../pets/pet.js';
@@ -49,8 +48,8 @@ export async function run(
     const settled = runTogether(fields, context);
     if (settled) await settled;
   }
-  const refusal = findUpstreamRefusal(fields);
-  if (refusal) await refuse(refusal, cost, context.session);
+  const refusal = findUpstreamRefusal(fields, cost);
+  if (refusal) throw await context.session.explain(refusal);
   return writeResponse(compiled, fields, context.call.requestId);
 }
 
@@ -136,27 +135,16 @@ function findStatusErrors(
 }
 
 /** Returns why no field got data, if the upstream refused each field that costs something. */
-function findUpstreamRefusal(fields: readonly PricedField[]): StoreError | undefined {
+function findUpstreamRefusal(fields: readonly PricedField[], cost: number): StoreError | undefined {
   let refusal: StoreError | undefined;
-  for (const { cost, json, failures } of fields) {
-    if (cost === 0) continue;
+  for (const { cost: price, json, failures } of fields) {
+    if (price === 0) continue;
     const error = failures[0]?.error;
     if (json !== 'null' || (error && !UPSTREAM_REFUSALS.has(error.code))) return undefined;
     refusal ??= error;
   }
-  return refusal;
-}
-
-/** Turns an upstream refusal of every field into one of the operation. A 401 counts for the client's address. */
-async function refuse(refusal: StoreError, cost: number, session: Session): Promise<never> {
-  const { code, message, details } = refusal;
-  if (code !== 'unauthorized') throw new StoreError(code, message, { ...details, cost });
-  try {
-    await session.requireKey();
-  } catch (error) {
-    if (error instanceof StoreError && error.code === 'rate_limited') throw error;
-  }
-  throw refusal;
+  if (refusal?.status !== 429) return refusal;
+  return new StoreError(refusal.code, refusal.message, { ...refusal.details, cost });
 }
 
 const NO_HEADERS = {};

@@ -153,7 +153,7 @@ async function callTool(
     const value = await run(parsed, { source, guardRateLimit, brownouts, session, call });
     result = { content: [{ type: 'text', text: JSON.stringify(value) }], structuredContent: { ...value } };
   } catch (thrown) {
-    failure = await explain(toStoreError(thrown), session);
+    failure = await session.explain(toStoreError(thrown));
     const { message, retryAfter, restCode } = failure;
     const body = toErrorBody(failure);
     // Clients act on these two statuses, whatever an upstream calls them.
@@ -174,14 +174,4 @@ async function callTool(
     outcome: outcomeOf(failure !== undefined, failure ? [failure] : []),
   });
   return { cost, failure, result };
-}
-
-/** Returns what else stands in the way. An upstream's 401 counts for the address of the client. */
-async function explain(failure: StoreError, session: Session): Promise<StoreError> {
-  try {
-    if (failure.code === 'unauthorized') await session.requireKey();
-  } catch (refusal) {
-    return toStoreError(refusal);
-  }
-  return (await session.explain?.(failure)) ?? failure;
 }

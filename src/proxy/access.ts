@@ -7,7 +7,7 @@ import { addressLimited, keyMissing, keyRefused, secondsUntil, toRefusal } from 
 import * as session from '../access/session.js';
 import { monotonicNow } from '../clock.js';
 import type { ProxyConfig } from '../config.js';
-import type { StoreError } from '../errors.js';
+import { toStoreError, type StoreError } from '../errors.js';
 import type { Keys, KeyState } from './keys.js';
 
 export interface ProxyAccessOptions {
@@ -129,6 +129,12 @@ class ProxySession implements session.Session, session.UpstreamKey {
     const { cooldowns } = this.options;
     if (answer.status === 429 && this.#key.cooldown) cooldowns?.share(this.id, this.#key.cooldown);
     else if (answer.status < 500) cooldowns?.end(this.id);
+  }
+
+  async explain(error: StoreError): Promise<StoreError> {
+    if (error.code !== 'unauthorized') return error;
+    const refusal = await this.#toKeyless().requireKey().catch(toStoreError);
+    return refusal.code === 'rate_limited' ? refusal : error;
   }
 
   allowance(): MaybePromise<session.Allowance | undefined> {

@@ -34,6 +34,7 @@ async function answer(request: HttpRequest, open?: () => never): Promise<unknown
     isKeyRefused: true,
     requireKey: refuse,
     admit: refuse,
+    explain: (error: StoreError) => error,
     allowance: () => undefined,
   };
   const routes = createRoutes({
