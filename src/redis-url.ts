@@ -20,7 +20,7 @@ export function parseRedisUrl(text: string) {
     if (!scheme || !/^\d{0,5}$/.test(database) || (topology === 'sentinel' && !name)) return undefined;
     // A cluster has only database 0.
     if (topology === 'cluster' ? Number(database) !== 0 : topology === undefined && urls.length > 1) return undefined;
-    if (urls.some(({ hostname, hash }) => hostname === '' || hash !== '')) return undefined;
+    if (urls.some(({ hostname, search, hash }) => hostname === '' || search + hash !== '')) return undefined;
     return {
       topology,
       /** Of the server, nodes of the cluster, or Sentinels. */

@@ -1,7 +1,10 @@
 import { z } from 'zod';
 
-/** Control characters, characters that some programs take for the end of a line, and the byte order mark. */
-export const UNPRINTABLE = /[\p{Cc}\p{Zl}\p{Zp}\uFEFF]/u;
+/**
+ * Control characters, also those of the direction of text, characters that some programs take for the end of a line, and
+ * the byte order mark.
+ */
+export const UNPRINTABLE = /[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}\uFEFF]/u;
 
 /** Those that pg knows: https://node-postgres.com/features/ssl */
 const SSL_MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify'];

@@ -10,12 +10,13 @@ export function toCount(text: string): number {
 
 const ISO_DATE = /^(\d{4}-\d{2}-\d{2})(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2}))?$/;
 
-/** A moment: a day in UTC, or a time with its zone. */
+/** A moment in the years 1 to 9999: a day in UTC, or a time with its zone. */
 export function toDate(text: string): Date {
   const [, day] = ISO_DATE.exec(text) ?? [];
   const date = new Date(text);
-  // JavaScript converts 31 February to 3 March, so compare the day.
-  if (day !== undefined && !Number.isNaN(date.getTime()) && new Date(day).toISOString().startsWith(day)) return date;
+  // JavaScript converts 31 February to 3 March, so compare the day. It writes the years 0 and 10000 as 0000 and +010000.
+  const isDate = /^(?!0000)\d/.test(date.toJSON());
+  if (day !== undefined && isDate && new Date(day).toISOString().startsWith(day)) return date;
   throw new InvalidArgumentError('It must be an ISO date, such as 2027-01-31 or 2027-01-31T12:00:00Z.');
 }
 

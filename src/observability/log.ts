@@ -26,6 +26,8 @@ export function createLog({ level, isPretty }: { level: string; isPretty: boolea
   let waiting = '';
   let writing: Promise<void> | undefined;
   let lost = 0;
+  /** Whether what was written last may end within a line. */
+  let isCut = false;
 
   return {
     log: pino({ level, base: undefined }, { write: (line: string) => add(toLine(line)) }),
@@ -46,7 +48,13 @@ export function createLog({ level, isPretty }: { level: string; isPretty: boolea
       await sleep(WAIT_MS);
       const lines = waiting;
       waiting = '';
-      await writeAll(Buffer.from(lines)).catch(() => (lost += lines.split('\n').length - 1));
+      try {
+        await writeAll(Buffer.from(isCut ? `\n${lines}` : lines));
+        isCut = false;
+      } catch {
+        isCut = true;
+        lost += lines.split('\n').length - 1;
+      }
     }
     writing = undefined;
   }
@@ -67,8 +75,8 @@ async function writeAll(bytes: Buffer): Promise<void> {
 /** Creates the function that writes the log line of a request. pino omits undefined fields. */
 export function createRequestLog(log: Log) {
   return (request: HttpRequest, { reply, route, keyId }: RoutedReply, status: number, milliseconds: number): void => {
-    const { requestId, method, client } = request;
-    const { address } = client;
+    const { requestId, method } = request;
+    const { address } = request.client;
     const path = request.path === route ? route : request.redact(request.path).slice(0, 256);
     const ms = Math.round(milliseconds * 100) / 100;
     const line = { requestId, method, path, address, status, ms, keyId, ...reply.logged };

@@ -76,7 +76,9 @@ export function observeDatabase(database: Database, metrics: Metrics) {
       isFull = true;
       return new StoreError('unavailable', 'The disk of the store is full.', { cause: error, retryAfter: 5 });
     }
-    if (!UNUSABLE.has(codeOf(error))) return error;
+    // A pool has already replaced errors of resources and of the system. The embedded store has none.
+    const code = codeOf(error) ?? '';
+    if (error instanceof StoreError || !(UNUSABLE.has(code) || /^5[38]/.test(code))) return error;
     return new StoreError('unavailable', 'The store is not ready to serve requests.', { cause: error });
   }
 }

@@ -1,4 +1,4 @@
-import { accessSync, constants, existsSync, readdirSync, readFileSync } from 'node:fs';
+import { accessSync, constants, existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { mkdir, rename, rm, stat, statfs, writeFile } from 'node:fs/promises';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
@@ -31,7 +31,7 @@ const WAL_SEGMENT_BYTES = 16 * 1_024 * 1_024;
 export async function openEmbeddedDatabase(directory: string, log?: Log): Promise<Database> {
   const lock = await lockStore(directory).catch(refuseDirectory(directory));
   try {
-    if (await hasStore(directory)) requireSoundFiles(directory);
+    if (await hasStore(directory)) requireSoundFiles(directory, lock.path);
     else await createStore(directory, log).catch(refuseDirectory(directory));
     const { serve, ...database } = await openPgliteDatabase(join(directory, FILES)).catch(async (error: unknown) => {
       // PGlite does not say that it could not write.
@@ -87,9 +87,15 @@ async function createStore(directory: string, log?: Log): Promise<void> {
   await rename(unfinished, join(directory, FILES));
 }
 
-/** @throws ConfigError if files are missing, cannot be written, or are of another major version of PostgreSQL */
-function requireSoundFiles(directory: string): void {
+/**
+ * @param own - a file that this process has created
+ * @throws ConfigError if files are missing, cannot be written, or are of another user or major version of PostgreSQL
+ */
+function requireSoundFiles(directory: string, own: string): void {
   const files = join(directory, FILES);
+  // Whatever root creates among them, their owner could not open.
+  if (process.getuid?.() === 0 && statSync(files).uid !== statSync(own).uid)
+    throw unusable(directory, 'has a store of another user: run this as that user');
   let name = '';
   try {
     accessSync(files, constants.R_OK | constants.W_OK | constants.X_OK);

@@ -83,6 +83,7 @@ async function listen(directory: string, name: string) {
   await rename(unnamed, path);
   const link = join(directory, SERVER_SOCKET);
   return {
+    path,
     /** Passes connections on. Until then, they are closed at once. */
     async serve(handle: typeof serve): Promise<void> {
       // The link of a dead process may be left.

@@ -82,13 +82,10 @@ it('without any key, a server prints the command that creates one', async () => 
     const hint = (command: string): string => `There is no API key yet. Create one: ${command} create --plan free`;
     const directly = await place.start(env);
     expect(directly.stdout).toMatch(/Create one: node \S+dist\/cli\/keys\.js create --plan free\n/);
-    expect((await place.start({ ...env, npm_lifecycle_event: 'start' })).stdout).toContain(
-      hint('npm run --silent keys --'),
-    );
-    const byNpx = await place.start({ ...env, npm_command: 'exec', npm_lifecycle_event: 'npx' });
-    expect(byNpx.stdout).toContain(hint('npx animal-store-gateway keys'));
-    const fromFile = await place.start({ ...env, npm_command: 'exec', npm_config_package: './store.tgz' });
-    expect(fromFile.stdout).toContain(hint('npx --package ./store.tgz animal-store-gateway keys'));
+    const byScript = async (name: string) =>
+      (await place.start({ ...env, npm_lifecycle_event: 'start', npm_package_name: name })).stdout;
+    expect(await byScript('animal-store-gateway')).toContain(hint('npm run --silent keys --'));
+    expect(await byScript('their-project')).toMatch(/Create one: node \S+dist\/cli\/keys\.js create/);
     expect((await place.keys(['list'], env)).stdout).toMatch(/To create one: node \S+keys\.js create --plan free\n/);
     await place.keys(['create', '--plan', 'free'], env);
     expect((await place.start(env)).stdout).not.toContain('There is no API key yet');

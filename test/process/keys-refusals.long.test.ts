@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { linesOf, makePlace, type Place } from '../support/process.js';
 
 const ENTERPRISE = ['create', '--plan', 'enterprise'];
+const LAST_EVENING = '9999-12-31T23:00:00-05:00';
 
 describe('the keys command refuses, in one line and without changing anything,', () => {
   let place: Place;
@@ -21,6 +22,8 @@ describe('the keys command refuses, in one line and without changing anything,',
     ['a word as a date', ['create', '--plan', 'free', '--expires', 'tomorrow'], 'ISO date'],
     ['a day that does not exist', ['create', '--plan', 'free', '--expires', '2099-02-30'], 'ISO date'],
     ['a month that does not exist', ['create', '--plan', 'free', '--expires', '2099-13-01T00:00:00Z'], 'ISO date'],
+    ['a time that is in the year 10000 in UTC', ['create', '--plan', 'free', '--expires', LAST_EVENING], 'ISO date'],
+    ['a year before 1', ['usage', '--since', '0000-01-01'], 'ISO date'],
     ['a revocation without an id', ['revoke'], 'id'],
     ['a word as the --since date', ['usage', '--since', 'yesterday'], 'ISO date'],
     ['an overlap without a unit', ['rotate', 'key_1', '--overlap', '24'], '24h'],

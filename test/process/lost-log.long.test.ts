@@ -1,12 +1,20 @@
 import { spawn, type ChildProcess, type StdioOptions } from 'node:child_process';
 import { once } from 'node:events';
 import { openSync } from 'node:fs';
-import { readFile, truncate } from 'node:fs/promises';
+import { readFile, rm } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { scrape, sum } from '../observability/scrape.js';
 import { describeWith } from '../support/installed-program.js';
-import { afterMounting, findFreePort, makePlace, until, whyNoContainers, type Place } from '../support/process.js';
+import {
+  afterMounting,
+  findFreePort,
+  linesOf,
+  makePlace,
+  until,
+  whyNoContainers,
+  type Place,
+} from '../support/process.js';
 
 const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 
@@ -33,8 +41,10 @@ signal.signal(signal.SIGUSR1, lambda *_: os.close(terminal))
 print(child.wait())
 `;
 
-/** Writes the log to a file system with room for few lines. */
-const ON_TMPFS = afterMounting('mkdir logs && mount -t tmpfs -o size=4k tmpfs logs && exec >>logs/log 2>&1');
+/** Writes the log to a file system with room for few lines, until a file is removed. */
+const ON_TMPFS = afterMounting(
+  'mkdir logs && mount -t tmpfs -o size=64k tmpfs logs && head -c 61440 /dev/zero >logs/filler && exec >>logs/log 2>&1',
+);
 const noNamespaces = whyNoContainers();
 
 describe('a server whose log cannot be written', () => {
@@ -102,19 +112,23 @@ describe('a server whose log cannot be written', () => {
 
   it.skipIf(noNamespaces)('serves on a full tmpfs, and logs again when there is room', async () => {
     const child = await start(ON_TMPFS, 'ignore', true);
-    const log = `/proc/${child.pid}/root${place.directory}/logs/log`;
+    const logs = `/proc/${child.pid}/root${place.directory}/logs`;
+    const readLog = () => readFile(`${logs}/log`, 'utf8');
     try {
       await until('it is ready', isReady);
       await serve(60);
       await until('lines are counted', async () => ((await lost()) ?? 0) > 400);
-      expect((await readFile(log)).length).toBe(4_096);
+      const full = await readLog();
+      expect(full.length).toBe(4_096);
+      await rm(`${logs}/filler`);
       await until('lines are written', async () => {
-        if ((await readFile(log, 'utf8')).includes('"path":"/room"')) return true;
-        // What has waited for room may fill it again.
-        await truncate(log);
         await server.fetch('/room');
-        return false;
+        return (await readLog()).includes('"path":"/room"');
       });
+      // The disk was full within a line.
+      const rest = (await readLog()).slice(full.length);
+      expect(rest).toMatch(/^\n\{/);
+      expect(linesOf(rest.slice(1)).filter((line) => !/^\{.*\}$/.test(line))).toEqual([]);
       const ended = once(child, 'exit');
       child.kill('SIGTERM');
       expect(await ended).toEqual([0, null]);

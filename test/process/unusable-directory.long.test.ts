@@ -1,4 +1,4 @@
-import { chmod, mkdir, rm, writeFile } from 'node:fs/promises';
+import { chmod, chown, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { afterMounting, linesOf, makePlace, whyNoContainers, type Place } from '../support/process.js';
@@ -54,6 +54,21 @@ describe('a DATA_DIR that this user may not use', () => {
     const { code, stderr } = await place.launch({ ...ENV, DATA_DIR: 'full' }, afterMounting(`${fill} 2>/dev/null`))
       .ended;
     expect([code, linesOf(stderr)]).toEqual([1, [expect.stringMatching(/"full" has a store that needs more space/)]]);
+  });
+
+  it.runIf(process.getuid?.() === 0)('is left as it is by root', async () => {
+    await place.prepareStore('data');
+    const files = join(place.directory, 'data/postgres');
+    await chown(files, 12_345, 12_345);
+    const before = await readdir(files, { recursive: true });
+    for (const run of [place.keys(['list'], ENV), place.store(['export', '-'], ENV), place.run(ENV)]) {
+      const { code, stderr } = await run;
+      expect([code, linesOf(stderr)]).toEqual([
+        1,
+        [expect.stringMatching(/DATA_DIR "data" has a store of another user: run this as that user/)],
+      ]);
+    }
+    expect(await readdir(files, { recursive: true })).toEqual(before);
   });
 
   it('is named if it is a file, or in one', async () => {

@@ -206,4 +206,15 @@ describe.each(STORES)('REST errors, %s store', (mode) => {
     expect(JSON.stringify(line)).toContain('division by zero');
     expectLimitHeaders(answer.headers, { limit: 1_000, remaining: 999 });
   });
+
+  it.each(['53000', '58030'])(
+    'returns 503 if the database lacks a resource or cannot use a file (%s)',
+    async (code) => {
+      const { key } = await gateway.createKey();
+      const repair = await breakReads(gateway, code);
+      const answer = await createRestClient(gateway, key).get('/v1/pets');
+      await repair();
+      expectError(answer, 503, 'unavailable');
+    },
+  );
 });

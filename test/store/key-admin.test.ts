@@ -100,7 +100,7 @@ describe.each(['PGlite', 'a PostgreSQL server'])('the administration of keys on 
   });
 
   it('refuses labels with control characters and line breaks', async () => {
-    for (const label of ['\u001b[2J', 'a\nb', 'a\u0085b', 'a\u2028b', 'a\u2029b'])
+    for (const label of ['\u001b[2J', 'a\nb', 'a\u0085b', 'a\u2028b', 'a\u2029b', 'a\u202eb', 'a\u2066b'])
       await expect(admin.create({ plan: 'free', label, actor })).rejects.toThrow('must not have control characters');
   });
 

@@ -137,14 +137,18 @@ async function startProxy(env: Record<string, string>): Promise<Gateway> {
   };
 }
 
-/** Makes every read of animals fail in a way that the program does not expect, until the function it returns is called. */
-export async function breakReads({ sql }: Pick<Gateway, 'sql'>): Promise<() => Promise<void>> {
+/**
+ * Makes every read of animals fail, until the function it returns is called.
+ * @param code - PostgreSQL's, by default one that the program does not expect
+ */
+export async function breakReads({ sql }: Pick<Gateway, 'sql'>, code?: string): Promise<() => Promise<void>> {
+  const raise = code === undefined ? 'PERFORM 1 / 0' : `RAISE 'broken' USING ERRCODE = '${code}'`;
   await sql('ALTER TABLE pets RENAME TO hidden_animals');
-  await sql(
-    'CREATE VIEW pets AS SELECT * FROM hidden_animals WHERE (SELECT 1 / count(*) FROM hidden_animals WHERE false) = 1',
-  );
+  await sql(`CREATE FUNCTION fail() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN ${raise}; END $$`);
+  await sql('CREATE VIEW pets AS SELECT * FROM hidden_animals WHERE (SELECT fail())');
   return async () => {
     await sql('DROP VIEW pets');
+    await sql('DROP FUNCTION fail');
     await sql('ALTER TABLE hidden_animals RENAME TO pets');
   };
 }
