@@ -3,6 +3,7 @@ import { PLANS } from './access/plans.js';
 import { createStartupWait, type Backend, type Sharing } from './backend.js';
 import { openStoreBackend, type StoreBackendOptions } from './store/store-backend.js';
 import { ConfigError, type Config } from './config.js';
+import { findKeysCommand } from './environment.js';
 import { StoreError } from './errors.js';
 import type { Database } from './store/database.js';
 import type { FirstStart } from './store/first-start.js';
@@ -16,7 +17,7 @@ import { createHttpServer, type HttpServerOptions } from './http/server.js';
 import { createHealth, createMetricsPage } from './observability/health.js';
 import type { Log } from './observability/log.js';
 import { createMetrics } from './observability/metrics.js';
-import { readPackage } from './observability/package.js';
+import { VERSION } from './observability/package.js';
 import { createMcp } from './mcp/handler.js';
 import { createPages } from './pages/handler.js';
 import { createRest } from './rest/handler.js';
@@ -42,8 +43,6 @@ export interface AppParts {
   readonly decorateDatabase?: (database: Database) => Database;
   /** Ends a start that waits for what it depends on. */
   readonly signal?: AbortSignal;
-  /** How the user of this process runs the keys command. */
-  readonly keysCommand?: string;
   /** The lines of the log that could not be written. */
   readonly lostLines?: () => number;
 }
@@ -52,7 +51,7 @@ export interface AppParts {
 export async function startApp(
   config: Config,
   log: Log,
-  { decorateDatabase, signal, keysCommand = 'animal-store-gateway keys', lostLines = () => 0 }: AppParts = {},
+  { decorateDatabase, signal, lostLines = () => 0 }: AppParts = {},
 ): Promise<App> {
   const { host, metricsPort, shutdownGraceMs, trustProxy, brownouts, keySelfRotation, explorer } = config;
   const { introspection: hasSchema, mcp: hasMcp } = config;
@@ -90,7 +89,7 @@ export async function startApp(
     const url = await listenAt(server.server, 'PORT', host, config.port);
 
     const waitUntilAvailable = createStartupWait(log, config.startTimeoutMs, signal);
-    const sharing = await openSharing(config, { log, metrics, waitUntilAvailable });
+    const sharing = await openSharing(config.redis, { log, metrics, waitUntilAvailable });
     closers.push(() => Promise.resolve(sharing?.close()));
     const backend = await openBackend(config, { log, metrics, sharing, waitUntilAvailable, decorateDatabase });
     closers.push(() => backend.close());
@@ -108,10 +107,9 @@ export async function startApp(
     const keyPage = config.keyPage && isStore;
     let tokenFragment = '';
     if (explorer || keyPage) {
-      const newKeyCommand = `${keysCommand} create --plan free`;
-      const { version } = readPackage();
-      const parts = { explorer, keyPage, version, isStore, hasSchema, hasMcp, findDevelopmentKeys, newKeyCommand };
-      const created = createPages(parts);
+      const newKeyCommand = `${findKeysCommand()} create --plan free`;
+      const parts = { explorer, keyPage, isStore, hasSchema, hasMcp, findDevelopmentKeys, newKeyCommand };
+      const created = createPages({ ...parts, version: VERSION });
       pages.push(created.findPage);
       ({ tokenFragment } = created);
     }
@@ -166,19 +164,17 @@ function createQueue({ backend }: Config): FairQueue<Reply> {
 
 /** Connects to Redis if it is configured. @throws ConfigError if it cannot be used */
 export async function openSharing(
-  { redisUrl, redisSetting, redisTimeoutMs }: Pick<Config, 'redisUrl' | 'redisSetting' | 'redisTimeoutMs'>,
+  redis: Config['redis'],
   parts: Partial<Pick<StoreBackendOptions, 'log' | 'metrics' | 'waitUntilAvailable'>> = {},
 ): Promise<Sharing | undefined> {
-  if (redisUrl === undefined) return undefined;
+  if (!redis) return undefined;
   const { openSharing: connect } = await import('./redis/sharing.js');
-  return connect({ url: redisUrl, setting: redisSetting, timeoutMs: redisTimeoutMs, ...parts });
+  return connect({ ...redis, ...parts });
 }
 
-async function openBackend(
-  { backend, bans, keyLogDays, startTimeoutMs }: Config,
-  parts: Omit<StoreBackendOptions, 'store' | 'bans' | 'keyLogDays' | 'startTimeoutMs'>,
-): Promise<Backend> {
-  if (backend.kind !== 'proxy') return openStoreBackend({ ...parts, store: backend, bans, keyLogDays, startTimeoutMs });
+async function openBackend(config: Config, parts: Omit<StoreBackendOptions, 'store' | keyof Config>): Promise<Backend> {
+  const { backend } = config;
+  if (backend.kind !== 'proxy') return openStoreBackend({ ...config, ...parts, store: backend });
   // Loaded only where it is used, with its HTTP client, so that other modes start faster.
   const { openProxyBackend } = await import('./proxy/backend.js');
   const { log, metrics, sharing } = parts;

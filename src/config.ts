@@ -51,7 +51,7 @@ const ENVIRONMENT = z
       .refine(
         (text) => parseRedisUrl(text) !== undefined,
         'must be a URL such as redis://user:password@host:6379/0, redis+sentinel://host:26379,host:26379/name or ' +
-          'redis+cluster://host:6379,host:6379, or with rediss for TLS',
+          'redis+cluster://host:6379,host:6379, or with rediss for TLS, without a query',
       )
       .optional(),
     REDIS_URL_FILE: z.string().optional(),
@@ -113,11 +113,9 @@ type Settings = z.output<typeof ENVIRONMENT>;
 
 export type Config = ReturnType<typeof loadConfig>;
 
-type BackendConfig = Config['backend'];
+export type ProxyConfig = Extract<Config['backend'], { readonly kind: 'proxy' }>;
 
-export type ProxyConfig = Extract<BackendConfig, { readonly kind: 'proxy' }>;
-
-export type StoreConfig = Exclude<BackendConfig, ProxyConfig>;
+export type StoreConfig = Exclude<Config['backend'], ProxyConfig>;
 
 /** What stops the start until an operator does something about it. The message is one line and names what is wrong. */
 export class ConfigError extends Error {
@@ -148,9 +146,9 @@ export function loadConfig(env: NodeJS.ProcessEnv) {
     host: settings.HOST,
     port: settings.PORT,
     backend: toBackend(settings, production, nameOf('DATABASE_URL', env)),
-    redisUrl: settings.REDIS_URL,
-    redisSetting: nameOf('REDIS_URL', env),
-    redisTimeoutMs: settings.REDIS_TIMEOUT_MS,
+    redis: settings.REDIS_URL
+      ? { url: settings.REDIS_URL, setting: nameOf('REDIS_URL', env), timeoutMs: settings.REDIS_TIMEOUT_MS }
+      : undefined,
     production,
     introspection: settings.TRUSTED_DOCUMENTS_ONLY !== 'true' && (settings.INTROSPECTION ?? !production),
     explorer: settings.EXPLORER ?? !production,

@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { dirname, join, relative } from 'node:path';
+import { relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseEnv } from 'node:util';
 import { ConfigError, loadConfig, SETTINGS, type Config } from './config.js';
@@ -11,12 +11,13 @@ import { ConfigError, loadConfig, SETTINGS, type Config } from './config.js';
  */
 export function loadEnvironment(): Config {
   const file = process.env.NODE_ENV !== 'production' && existsSync('.env') ? readEnvFile() : {};
-  const env = { ...file, ...process.env };
+  const env: NodeJS.ProcessEnv = { ...file, ...process.env };
   for (const name of Object.keys(env)) {
     const meant = findMeant(name);
     if (meant !== undefined) console.error(`animal-store-gateway: ${name} is no setting: did you mean ${meant}?`);
   }
-  return loadConfig(withSecrets(env));
+  addSecrets(env);
+  return loadConfig(env);
 }
 
 /** A setting, a comment or an empty line of `.env`. Only a value in quotes may have several lines. */
@@ -36,8 +37,7 @@ function readEnvFile(): NodeJS.ProcessEnv {
 }
 
 /** Adds the URLs that are in files, such as secrets that a container has mounted. */
-function withSecrets(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  const secrets: Record<string, string> = {};
+function addSecrets(env: NodeJS.ProcessEnv): void {
   for (const name of ['DATABASE_URL', 'REDIS_URL']) {
     const file = env[`${name}_FILE`];
     if (!file) continue;
@@ -45,9 +45,8 @@ function withSecrets(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
     const subject = `${name}_FILE ${JSON.stringify(file)}`;
     const secret = readText(file, subject).trim();
     if (secret === '') throw new ConfigError(`${subject} is empty: it must hold a URL`);
-    secrets[name] = secret;
+    env[name] = secret;
   }
-  return { ...env, ...secrets };
 }
 
 /** Reads a text, without the byte order mark that some editors begin it with. */
@@ -76,26 +75,26 @@ function findMeant(name: string): string | undefined {
   });
 }
 
+/** How many characters an edit takes of each text. */
+const EDITS = [
+  [1, 0],
+  [0, 1],
+  [1, 1],
+] as const;
+
 /** Whether one text becomes the other when so many characters are added, removed or replaced. */
 function isSimilar(a: string, b: string, edits: number): boolean {
   if (a === b) return true;
   if (edits === 0) return false;
   let at = 0;
   while (a[at] === b[at]) at += 1;
-  const [afterA, afterB] = [a.slice(at + 1), b.slice(at + 1)];
-  return (
-    isSimilar(afterA, b.slice(at), edits - 1) ||
-    isSimilar(a.slice(at), afterB, edits - 1) ||
-    isSimilar(afterA, afterB, edits - 1)
-  );
+  return EDITS.some(([inA, inB]) => isSimilar(a.slice(at + inA), b.slice(at + inB), edits - 1));
 }
 
-/** Returns the keys command in the form in which this process was started: by npm, by npx or directly. */
+/** Returns the keys command in a form that works in the folder where this process was started. */
 export function findKeysCommand(): string {
-  const { npm_command: command, npm_config_package: file, npm_lifecycle_event: script } = process.env;
-  // Without the file that `npx --package` named, npx would ask the registry for a package of this name.
-  if (command === 'exec') return `npx ${file ? `--package ${file} ` : ''}animal-store-gateway keys`;
-  return script === undefined
-    ? `node ${relative('', join(dirname(fileURLToPath(import.meta.url)), 'cli/keys.js'))}`
-    : 'npm run --silent keys --';
+  // With npm, the script could also be one of another package.
+  if (process.env.npm_package_name === 'animal-store-gateway') return 'npm run --silent keys --';
+  const file = relative('', fileURLToPath(new URL('cli/keys.js', import.meta.url)));
+  return `node ${/[^\w./\\-]/.test(file) ? `"${file}"` : file}`;
 }

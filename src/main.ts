@@ -57,13 +57,12 @@ async function main(): Promise<void> {
   };
   process.once('uncaughtException', crash).once('unhandledRejection', crash);
 
-  const keysCommand = findKeysCommand();
   const stopping = new AbortController();
   const start = async (): Promise<App> => {
     // Only now, because it takes longer than anything before: a wrong setting is refused at once.
     const { startApp } = await import('./app.js');
     stopping.signal.throwIfAborted();
-    return startApp(config, log, { keysCommand, lostLines, signal: stopping.signal });
+    return startApp(config, log, { lostLines, signal: stopping.signal });
   };
   const starting = start();
   let toldAt: number | undefined;
@@ -86,10 +85,10 @@ async function main(): Promise<void> {
     exit(1);
   };
   const app = await starting.catch(endStart);
-  if (app && !stopping.signal.aborted) announce(app, keysCommand);
+  if (app && !stopping.signal.aborted) announce(app);
 }
 
-function announce({ url, explorerUrl, firstStart, hasKeys }: App, keysCommand: string): void {
+function announce({ url, explorerUrl, firstStart, hasKeys }: App): void {
   if (firstStart) {
     const { keys, keysFile, hasSampleAnimals } = firstStart;
     console.log(`
@@ -102,7 +101,7 @@ Try this:
 curl ${url}/graphql -H 'Authorization: Bearer ${keys.free}' -H 'Content-Type: application/json' -d '{"query":"{ pets(limit: 3) { id name status } }"}'
 `);
   }
-  if (!hasKeys) console.log(`There is no API key yet. Create one: ${keysCommand} create --plan free`);
+  if (!hasKeys) console.log(`There is no API key yet. Create one: ${findKeysCommand()} create --plan free`);
   if (explorerUrl !== undefined) console.log(`Explorer  ${explorerUrl}`);
   console.log(`The animal store is listening on ${url}`);
 }

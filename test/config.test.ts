@@ -15,9 +15,6 @@ describe('loadConfig', () => {
         sampleAnimals: true,
         developmentKeys: true,
       },
-      redisUrl: undefined,
-      redisSetting: 'REDIS_URL',
-      redisTimeoutMs: 250,
       production: false,
       introspection: true,
       explorer: true,
@@ -73,13 +70,13 @@ describe('loadConfig', () => {
       bans: { banAfter: 0, banSeconds: 60 },
       limits: { maxRootFields: 10, maxBatch: 1, maxBodyBytes: 2_048, maxResponseBytes: 4_096 },
       shutdownGraceMs: 0,
-      redisUrl: 'rediss://user:pass%2Fword@redis.example:6380/2',
+      redis: { url: 'rediss://user:pass%2Fword@redis.example:6380/2', setting: 'REDIS_URL', timeoutMs: 250 },
     });
   });
 
   it('ignores a line break at the end of a URL', () => {
     const config = loadConfig({ DATABASE_URL: `${DATABASE_URL}\n`, REDIS_URL: 'redis://redis.example\n' });
-    expect(config).toMatchObject({ backend: { url: DATABASE_URL }, redisUrl: 'redis://redis.example' });
+    expect(config).toMatchObject({ backend: { url: DATABASE_URL }, redis: { url: 'redis://redis.example' } });
   });
 
   it.each(['postgres', 'postgresql'])('selects a PostgreSQL server for a %s URL', (scheme) => {
@@ -246,6 +243,8 @@ describe('a wrong setting', () => {
     ['REDIS_URL', 'redis+sentinel://one/name\nredis+sentinel://:s3cret@one/name', 'redis://'],
     ['REDIS_URL', 'redis://:s3cret@redis.example/store', 'redis://'],
     ['REDIS_URL', 'redis://:%zzs3cret@redis.example/0', 'redis://'],
+    ['REDIS_URL', 'redis://:s3cret@redis.example?tls=true', 'with rediss for TLS, without a query'],
+    ['REDIS_URL', 'redis+cluster://:s3cret@one,two/0?db=3', 'without a query'],
     ['REDIS_URL', 's3cret', 'redis://'],
   ])('%s=%s is refused without showing a value that may contain a password', (name, value, expected) => {
     const { message } = refusalOf({ [name]: value });

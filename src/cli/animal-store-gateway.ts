@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { fileURLToPath } from 'node:url';
-import { readPackage } from '../observability/package.js';
+import { VERSION } from '../observability/package.js';
 
 const USAGE = `Usage: animal-store-gateway             serves; the environment has the settings
        animal-store-gateway keys …      manages API keys and reports usage
@@ -18,7 +18,7 @@ if (first === undefined) {
   process.argv.splice(2, 1);
   await import(`./${first}.js`);
 } else if (first === '--version') {
-  console.log(readPackage().version);
+  console.log(VERSION);
 } else if (['--help', '-h'].includes(first)) {
   console.log(USAGE);
 } else {

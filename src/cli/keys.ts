@@ -1,8 +1,12 @@
 import { writeFile } from 'node:fs/promises';
+import { userInfo } from 'node:os';
 import { Option } from 'commander';
 import { PLANS, type Plan } from '../access/plans.js';
-import { findKeysCommand } from '../environment.js';
-import type { KeyAdmin } from '../store/key-admin.js';
+import { findKeysCommand, loadEnvironment } from '../environment.js';
+import { createKeyAdmin, createPeek, type KeyAdmin } from '../store/key-admin.js';
+import { listPendingMigrations } from '../store/migrate.js';
+import { createPostgresKeyStore } from '../store/postgres-key-store.js';
+import { createPostgresUsage } from '../store/postgres-usage.js';
 import {
   describe,
   describeStatus,
@@ -14,10 +18,10 @@ import {
   toKeyRows,
 } from './keys-output.js';
 import { toCount, toDate, toMilliseconds } from './option-values.js';
-import { createProgram, explain, runProgram, write } from './program.js';
+import { createProgram, explain, runProgram, withStore, write } from './program.js';
 import { renderReport } from './report.js';
-import { withKeys } from './with-keys.js';
 
+/** Each command has some of them. */
 interface Options {
   readonly plan?: Plan;
   readonly label?: string;
@@ -29,10 +33,10 @@ interface Options {
   readonly unused?: number;
   readonly expiring?: number;
   readonly deprecated?: boolean;
-  readonly html?: string;
+  readonly html: string;
   readonly limit?: number;
-  readonly overlap?: number;
-  readonly since?: Date;
+  readonly overlap: number;
+  readonly since: Date;
   readonly json?: boolean;
 }
 
@@ -116,7 +120,7 @@ command(
     ),
   ],
   async (admin, { id, actor, options }) => {
-    const rotated = await admin.rotate({ id, actor, overlapMs: options.overlap as number });
+    const rotated = await admin.rotate({ id, actor, overlapMs: options.overlap });
     return { ...toCreatedJson(rotated), previousEndsAt: rotated.previousEndsAt };
   },
   (key) => `Rotated ${key.id}. The old secret works until ${formatTime(key.previousEndsAt)}.${toSecret(key)}`,
@@ -167,12 +171,12 @@ command(
   ],
   async (admin, { id, options: { since, deprecated, limit } }) => {
     const earliest = formatDay(new Date(Date.now() - DAYS_OF_ALL_KEYS * 86_400_000));
-    if (!id && !deprecated && (since as Date) < new Date(earliest))
+    if (!id && !deprecated && since < new Date(earliest))
       throw new Error(`usage of all keys goes back to ${earliest}: name a key or add --deprecated for an earlier day`);
-    return admin.usage({ id, since: since as Date, deprecated, limit: limit as number });
+    return admin.usage({ id, since, deprecated, limit: limit as number });
   },
   (usage, { since }) => {
-    const day = formatDay(since as Date);
+    const day = formatDay(since);
     if (usage.length === 0) return `No such request since ${day}. For a longer time, add --since.`;
     return `Requests since ${day}:\n${formatTable(usage)}`;
   },
@@ -184,7 +188,7 @@ command(
   [option('--html <file>', 'the file to write').makeOptionMandatory()],
   async (admin, { store, options: { html } }) => {
     const report = await admin.report(50);
-    await writeFile(html as string, await renderReport(report, store));
+    await writeFile(html, await renderReport(report, store));
     return report;
   },
   (_, { html }) => `Wrote ${html}.`,
@@ -203,7 +207,22 @@ function command<T extends object>(
   added.action(async () => {
     const given = added.opts<Options>();
     const id = added.args[0] as string;
-    const answer = await withKeys((admin, actor, store) => ask(admin, { id, actor, store, options: given }));
+    const config = loadEnvironment();
+    const answer = await withStore(config, async (database, store) => {
+      const pending = await listPendingMigrations(database);
+      if (pending.length > 0) throw new Error('migrations are pending: run npm run migrate');
+      // The whole program takes longer to load than most commands to run.
+      const { redis } = config;
+      const sharing = redis && (await (await import('../app.js')).openSharing({ ...redis, timeoutMs: 5_000 }));
+      if (sharing?.isUp() === false)
+        console.error('keys: Redis does not answer: what keys have left and their bans are not shown');
+      const peek = createPeek(sharing, config.bans);
+      const admin = createKeyAdmin(createPostgresKeyStore(database), createPostgresUsage(database), peek);
+      const request = { id, actor: config.keysActor ?? findUser(), store, options: given };
+      const answer = await ask(admin, request).finally(() => sharing?.close());
+      console.error(`keys: ${store}`);
+      return answer;
+    });
     try {
       await write(`${given.json ? JSON.stringify(answer) : format(answer, given)}\n`);
     } catch (error) {
@@ -211,6 +230,15 @@ function command<T extends object>(
       throw new Error(`${explain(error)}: the new secret of ${String(answer.id)} is lost. Rotate or revoke the key`);
     }
   });
+}
+
+/** The user of the operating system. In a container, it may have no name. */
+function findUser(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return `uid ${process.getuid?.()}`;
+  }
 }
 
 function toSecret({ key }: { readonly key: string }): string {

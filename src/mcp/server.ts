@@ -8,7 +8,7 @@ import { toErrorBody, toStoreError, type StoreError } from '../errors.js';
 import type { Cors } from '../http/cors.js';
 import { JSON_TYPE, type Reply } from '../http/reply.js';
 import type { HttpRequest } from '../http/request.js';
-import { readPackage } from '../observability/package.js';
+import { NAME, VERSION } from '../observability/package.js';
 import { parseArguments, TOOLS, type ToolContext } from './tools.js';
 
 export interface McpOptions extends Omit<ToolContext, 'session' | 'call'> {
@@ -24,7 +24,6 @@ const LIST = Object.entries(TOOLS).map(([name, { description, input, output }]) 
 });
 const READ_ONLY = LIST.filter(({ annotations }) => annotations?.readOnlyHint);
 
-const { name, version } = readPackage();
 const STREAM = 'text/event-stream';
 const CACHE = { ttlMs: 3_600_000, cacheScope: 'private' } as const;
 const OPTIONS = {
@@ -100,7 +99,7 @@ export async function answer(
 ): Promise<Reply> {
   let failure: StoreError | undefined;
   let logged: Reply['logged'];
-  const server = new OneAnswer({ name, version }, OPTIONS);
+  const server = new OneAnswer({ name: NAME, version: VERSION }, OPTIONS);
   server.setRequestHandler('tools/list', () => ({ tools: session.readOnly ? READ_ONLY : LIST }));
   server.setRequestHandler('tools/call', async ({ params: { name: tool, arguments: args = {} } }) => {
     if (!Object.hasOwn(TOOLS, tool)) {

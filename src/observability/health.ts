@@ -35,8 +35,10 @@ export function createHealth() {
 
   /** All instances share the backend. If its outage made them unready, a load balancer would have none left. */
   async function readiness(request: HttpRequest): Promise<Reply> {
-    const toState = (status: number, state: { readonly status: string; readonly reason: string | undefined }) =>
-      toPage(request, toJson(status, state), state.reason ?? 'The backend is available.', state.status);
+    const toState = (status: number, state: { readonly status: string; readonly reason: string | undefined }) => {
+      const reply = toReply(status, `${JSON.stringify(state)}\n`, JSON_TYPE);
+      return toPage(request, reply, state.reason ?? 'The backend is available.', state.status);
+    };
     if (phase !== 'ready') return toState(503, { status: phase, reason: `The program is ${phase}.` });
     const needsBackend = new URLSearchParams(request.search).get('backend') === 'true';
     const state = await (needsBackend
@@ -63,8 +65,6 @@ export function createMetricsPage({ registry }: Metrics) {
   const page: Page = { name: 'probe', handle };
   return ({ path }: HttpRequest) => (path === '/metrics' ? page : undefined);
 }
-
-const toJson = (status: number, body: object) => toReply(status, `${JSON.stringify(body)}\n`, JSON_TYPE);
 
 function toReply(status: number, body: string, type = 'text/plain; charset=utf-8'): Reply {
   return { status, headers: { 'Content-Type': type, 'Cache-Control': 'no-store' }, body };

@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http';
 import { totalmem } from 'node:os';
 import { collectDefaultMetrics, Counter, exponentialBuckets, Gauge, Histogram, Registry } from 'prom-client';
-import { readPackage } from './package.js';
+import { VERSION } from './package.js';
 
 const SHARING_FAILURES = ['unreachable', 'timeout', 'closed', 'error', 'garbage'] as const;
 export type SharingFailure = (typeof SHARING_FAILURES)[number];
@@ -56,8 +56,7 @@ export function createMetrics(knownPlans: readonly string[]) {
   const rotations = counter('key_rotations_total', 'Secrets that their holders replaced over REST', {});
   const readLoop = () => performance.eventLoopUtilization().active / 1_000;
   total('nodejs_eventloop_active_seconds_total', 'Time that the event loop was active', readLoop);
-  const version = { [readPackage().version]: 1 };
-  gauge('animal_store_gateway_info', 'The version of the program; always 1', () => version, 'version');
+  gauge('animal_store_gateway_info', 'The version of the program; always 1', () => ({ [VERSION]: 1 }), 'version');
   collectDefaultMetrics({ register: registry });
   const memoryLimit = Math.min(process.constrainedMemory() || Infinity, totalmem());
   gauge('process_memory_limit_bytes', 'The memory that the container, or the machine, has', () => memoryLimit);
@@ -90,8 +89,6 @@ export function createMetrics(knownPlans: readonly string[]) {
     },
     gauge,
     total,
-    watchPool: (pool: () => DatabaseConnections): void =>
-      gauge('db_client_pool', 'Database connections, and statements that wait for one', pool, 'db_client_pool_state'),
     /** @returns the function that observes each request, with its HTTP status or a word that says why it has none */
     watchUpstream(requests: () => Record<'sent' | 'waiting', number>, isBreakerOpen: () => boolean) {
       const sent = durations(
@@ -143,16 +140,15 @@ export function createMetrics(knownPlans: readonly string[]) {
 
   /** @returns the function that creates a metric, which each scrape reads: with a label, a number for each value */
   function collect(Metric: typeof Counter | typeof Gauge) {
-    return (name: string, help: string, read: () => number | Record<string, number>, label?: string): void => {
+    return (name: string, help: string, read: () => number | Record<string, number>, ...labelNames: string[]): void => {
       const metric = new Metric({
-        ...{ name, help, registers, labelNames: label === undefined ? [] : [label] },
+        ...{ name, help, registers, labelNames },
         collect() {
           metric.reset();
           const value = read();
-          if (label === undefined) metric.inc(value as number);
+          if (typeof value === 'number') metric.inc(value);
           else
-            for (const [state, count] of Object.entries(value as Record<string, number>))
-              metric.inc({ [label]: state }, count);
+            for (const [state, count] of Object.entries(value)) metric.inc({ [labelNames[0] as string]: state }, count);
         },
       });
     };

@@ -5,7 +5,7 @@ import { ConfigError, type ProxyConfig } from '../config.js';
 import { StoreError } from '../errors.js';
 import type { Log } from '../observability/log.js';
 import type { Metrics } from '../observability/metrics.js';
-import { readPackage } from '../observability/package.js';
+import { NAME, VERSION } from '../observability/package.js';
 import { createCall } from '../pets/pet-source.js';
 import { createProxyAccess } from './access.js';
 import type { Result } from './batch.js';
@@ -28,8 +28,7 @@ export function openProxyBackend(proxy: ProxyConfig, log: Log, metrics: Metrics,
     log.warn(isOpen ? 'the upstream does not answer: it is not asked for now' : 'the upstream is back'),
   );
   const client = createUpstreamClient({ ...proxy, breaker, observe });
-  const { name, version } = readPackage();
-  const userAgent = `${name}/${version}`;
+  const userAgent = `${NAME}/${VERSION}`;
   const addresses = createMemoryLedger({ capacity: ADDRESS_CAPACITY });
   const keys = createMemoryLedger();
   return {

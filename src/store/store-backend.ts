@@ -50,7 +50,14 @@ export async function openStoreBackend(options: StoreBackendOptions): Promise<Ba
   const { store, waitUntilAvailable, bans, startTimeoutMs, keyLogDays, log, metrics, sharing } = options;
   const opened = await openDatabase(store, log);
   try {
-    if (opened.connections) metrics.watchPool(opened.connections);
+    const { connections } = opened;
+    if (connections)
+      metrics.gauge(
+        'db_client_pool',
+        'Database connections, and statements that wait for one',
+        connections,
+        'db_client_pool_state',
+      );
     const database = observeDatabase(options.decorateDatabase?.(opened) ?? opened, metrics);
     let pending = await waitUntilAvailable(
       `${store.kind === 'server' ? store.setting : 'DATA_DIR'} names a database`,

@@ -38,9 +38,8 @@ export function createUsageCounter(options: UsageCounterOptions) {
   const { write, log, flushEveryMs = 5_000, capacity = 5_000 } = options;
   let counts = new Map<string, UsageCount>();
   const namesOfDays = createBoundedCache<Set<string>>(KEYS);
-  /** The requests that are in no count, and how many of them the log has told. */
+  /** The requests that are in no count. */
   let lost = 0;
-  let told = 0;
   let isFailing = false;
   let isClosed = false;
   let writing: Promise<void> | undefined;
@@ -67,7 +66,7 @@ export function createUsageCounter(options: UsageCounterOptions) {
       isClosed = true;
       await stopWriting();
       await flush();
-      const requests = [...counts.values()].reduce((sum, count) => sum + count.requests, lost - told);
+      const requests = [...counts.values()].reduce((sum, count) => sum + count.requests, 0);
       if (requests > 0) log.warn({ requests }, 'key usage could not be stored and is lost');
     },
   };
@@ -115,9 +114,6 @@ export function createUsageCounter(options: UsageCounterOptions) {
         taken.splice(0, ENOUGH);
       }
       isFailing = false;
-      if (lost > told)
-        log.warn({ requests: lost - told }, 'not all usage of keys was counted, because there was too much');
-      told = lost;
     } catch (err) {
       for (const count of taken) add(count);
       if (!isFailing) log.warn({ err }, 'key usage cannot be stored yet; trying again');

@@ -88,13 +88,13 @@ describe('compose.yaml', () => {
       expect(postgres.environment.POSTGRES_PASSWORD_FILE).toBe('/run/secrets/postgres-password');
       const used = [store, postgres, redis].flatMap((service) => service.secrets ?? []);
       expect(used.sort()).toEqual(Object.keys(secrets).sort());
-      const { backend, redisUrl } = loadConfig({
+      const config = loadConfig({
         DATABASE_URL: secrets['database-url'],
         REDIS_URL: secrets['redis-url'],
       });
-      expect(backend).toMatchObject({ kind: 'server' });
+      expect(config.backend).toMatchObject({ kind: 'server' });
       expect(new URL(secrets['database-url'] ?? '').password).toBe(secrets['postgres-password']);
-      expect(secrets['redis.conf']).toBe(`requirepass ${new URL(redisUrl ?? '').password}`);
+      expect(secrets['redis.conf']).toBe(`requirepass ${new URL(config.redis?.url ?? '').password}`);
     } finally {
       rmSync(folder, { recursive: true });
     }

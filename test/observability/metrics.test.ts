@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { PLANS } from '../../src/access/plans.js';
-import { readPackage } from '../../src/observability/package.js';
+import { VERSION } from '../../src/observability/package.js';
 import { breakReads, startGateway, startProxyBefore, type Gateway, type Mode } from '../support/gateway.js';
 import { describeWithRedis, redisUrl } from '../support/redis.js';
 import { startScriptedUpstream } from '../support/scripted-upstream.js';
@@ -147,7 +147,7 @@ describe.each<Mode>(['embedded', 'server', 'proxy'])('metrics, %s', (mode) => {
     expect(sum(samples, 'limiter_shared')).toBeUndefined();
     expect(sum(samples, 'log_lines_dropped_total')).toBe(0);
     expect(samples.find(({ name }) => name === 'animal_store_gateway_info')).toMatchObject({
-      labels: { version: readPackage().version },
+      labels: { version: VERSION },
       value: 1,
     });
     // In seconds. The bound is generous for a busy machine.

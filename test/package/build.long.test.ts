@@ -1,4 +1,4 @@
-import { execFileSync, spawnSync } from 'node:child_process';
+import { execFileSync, execSync, spawnSync } from 'node:child_process';
 import {
   appendFileSync,
   existsSync,
@@ -11,6 +11,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { copyProject } from '../docs/checkout.js';
 import { ROOT } from '../docs/markdown.js';
@@ -27,7 +28,7 @@ function run(...args: string[]) {
 }
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'build-'));
+  folder = mkdtempSync(join(tmpdir(), 'a build-'));
   await copyProject(folder);
   symlinkSync(join(ROOT, 'node_modules'), path('node_modules'));
   git('init', '--quiet');
@@ -42,6 +43,15 @@ it('the first start builds, and only the program writes to the standard output',
   expect(run('--version')).toEqual({ status: 0, stdout: `${version}\n`, stderr: '' });
   for (const name of ['main.js', 'cli/keys.js', 'public/explorer.html', 'public/docs/README.html'])
     expect(existsSync(path(`dist/${name}`)), name).toBe(true);
+});
+
+it('the keys command that it prints works, also in a folder with a space', () => {
+  const print = `import { findKeysCommand } from ${JSON.stringify(pathToFileURL(path('dist/environment.js')))};
+    console.log(findKeysCommand());`;
+  const options = { cwd: tmpdir(), env: { PATH: process.env.PATH }, encoding: 'utf8' } as const;
+  const command = execFileSync(process.execPath, ['--input-type=module', '--eval', print], options).trim();
+  expect(command).toMatch(/^node ".*a build-.*"$/);
+  expect(execSync(`${command} --help`, options)).toContain('Manages API keys');
 });
 
 it('the next start builds nothing', () => {

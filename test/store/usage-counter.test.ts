@@ -184,10 +184,8 @@ describe.each(['PGlite', 'a PostgreSQL server'])('the counter of usage on %s', (
     await counter.flush();
 
     expect(await list()).toHaveLength(10);
-    const lost = logged.find(({ msg }) => msg.includes('too much'))?.requests ?? 0;
-    expect(lost).toBeGreaterThan(0);
-    expect((await sum()) + lost).toBe(1_000);
-    expect(counter.lost()).toBe(lost);
+    expect(counter.lost()).toBeGreaterThan(0);
+    expect((await sum()) + counter.lost()).toBe(1_000);
   });
 
   it('writes the remaining counts when it closes, and reports if it cannot', async () => {
