@@ -73,7 +73,7 @@ const ENVIRONMENT = z
     BAN_SECONDS: integer(1, 31_536_000).default(300),
     MAX_ROOT_FIELDS: integer(1, 1_000_000).default(100),
     MAX_BATCH: integer(1, 1_000_000).default(20),
-    // All arriving bodies together have as much.
+    // This is also the limit of all arriving bodies together.
     MAX_BODY_BYTES: integer(1, 67_108_864).default(1_048_576),
     MAX_RESPONSE_BYTES: integer(1_000, 1_073_741_824).default(8_388_608),
     UPSTREAM_TIMEOUT_MS: integer(1, 600_000).default(5_000),

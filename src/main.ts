@@ -27,7 +27,7 @@ function report(error: unknown): void {
 }
 
 async function main(): Promise<void> {
-  // Nobody can be told that these cannot be written: the disk may be full, or the terminal closed.
+  // There is nobody to tell if these cannot be written: the disk may be full, or the terminal closed.
   for (const output of [process.stdout, process.stderr]) output.on('error', () => undefined);
   // Otherwise V8 keeps much of what requests make in the old generation, long after they have ended.
   setFlagsFromString('--no-allocation-site-pretenuring');

@@ -5,7 +5,7 @@ import type { Plan } from './plans.js';
 import { addressLimited } from './refusals.js';
 
 export interface Allowance {
-  /** Undefined for a client address, and if the upstream's numbers match no single plan. */
+  /** Undefined for a client address, and in proxy mode unless `DEFAULT_PLAN` applies. */
   readonly plan: Plan | undefined;
   readonly windows: readonly WindowState[];
 }

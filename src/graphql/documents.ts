@@ -72,7 +72,7 @@ export async function openDocuments({ path, others = 'allowed', count, check, lo
       answer.isTrusted = true;
       if (named !== undefined && (query ?? named) === named) return named;
       answer.isTrusted = query !== undefined && trusted.has(query);
-      // A `documentId` needs a text if it is not in the manifest, and allows no other if it is.
+      // An unknown `documentId` needs a text beside it; a known one allows only its own text.
       const isMisnamed = documentId !== undefined && (query === undefined || named !== undefined);
       const outcome = isMisnamed ? 'refused' : answer.isTrusted ? 'allowed' : others;
       if (outcome !== 'allowed') {

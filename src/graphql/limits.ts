@@ -5,7 +5,7 @@ import { monotonicNow } from '../clock.js';
 import { StoreError } from '../errors.js';
 import { MAX_ERRORS } from './errors.js';
 
-/** Characters of a token, on average: a hundred of the longest names, escaped throughout, are below it. */
+/** Characters of a token, on average. Even a hundred of the longest names, with every character escaped, have fewer. */
 const MAX_TOKEN_LENGTH = 40;
 const MAX_DEFINITIONS = 100;
 /** Fragments within fragments and fields within fields; introspection by the usual tools has some 20. */

@@ -23,7 +23,7 @@ const PIECE_MS = 0.004;
 /** After this many pieces that are shorter than this on average, a body waits for a turn before it is read further. */
 const MANY_PIECES = 100;
 const SHORT_PIECE_BYTES = 256;
-/** Beside other callers, a read of such a body counts as so many times what it takes: nobody else runs meanwhile. */
+/** Beside other callers, reading such a body counts this many times its duration, because nobody else runs meanwhile. */
 const READ_FACTOR = 10;
 /** Between two requests of a caller whose many chunks nobody has read. */
 const BETWEEN_UNREAD_MS = 500;

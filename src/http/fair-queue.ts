@@ -68,7 +68,7 @@ const LOOK_EVERY_MS = 2;
 
 /**
  * Creates the queue at the door. While several callers are active, those with much work share a part of the event loop:
- * one that has used more than its share waits until time has made up for it, so that the requests of others find the
+ * one that has used more than its share waits until its debt has shrunk, so that the requests of others find the
  * event loop free. A caller that is alone waits only for its own requests.
  */
 export function createFairQueue<Result>({ lateMs, weigh }: FairQueueOptions<Result>): FairQueue<Result> {

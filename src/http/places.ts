@@ -1,8 +1,8 @@
 import { overloaded } from '../errors.js';
 
 /**
- * Creates a function that calls `start` when one of the caller's places is free, at once if there is one. It returns the
- * function that gives up the place, or no longer waits for one.
+ * Creates a function that calls `start` when one of the caller's places is free, at once if there is one. It returns a
+ * function that gives the place back or, if the caller still waits, stops waiting.
  * @param most - places of each caller
  * @param mostWaiting - for a place of one caller. Beyond them, the function throws StoreError `overloaded`.
  */

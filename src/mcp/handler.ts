@@ -22,7 +22,7 @@ export function createMcp(options: McpOptions): Api {
       if (options.cors.accepts(request)) return;
       throw new StoreError('forbidden', 'Pages of this origin may not use /mcp: it is not among CORS_ORIGINS.');
     },
-    // A banned key gets its refusal as that of its call.
+    // A banned key is refused by its call, so that the agent gets a tool error.
     requiresKey: ({ keyId }) => keyId === undefined,
     async handle(http, session) {
       const message = parseJsonBody(http.body, EXAMPLE, MAX_VALUES) as Message | null;

@@ -90,7 +90,7 @@ function toPlain(sent: Message | null): unknown {
   return message;
 }
 
-/** Answers a message. The SDK checks it and its headers, as the edition wants it that the message names. */
+/** Answers a message. The SDK checks it and its headers by the rules of the edition that the message names. */
 export async function answer(
   sent: Message | null,
   http: HttpRequest,

@@ -19,7 +19,7 @@ export function createUpstreamClient({ url, connections, timeoutMs, breaker, obs
   const { origin, pathname } = new URL(url);
   const pool = new Pool(origin, {
     connections,
-    // The breaker learns of it only before the deadlines of the batches.
+    // So the breaker learns of a failed connection before its batches reach their time limit.
     connect: { timeout: timeoutMs / 2 },
     headersTimeout: 0,
     bodyTimeout: 0,

@@ -98,7 +98,7 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
     upstream.retriesLeft = Math.min(MAX_RETRIES, upstream.retriesLeft + RETRIES_PER_REQUEST);
   }
 
-  /** That of a call that still waits, because the first may have left. */
+  /** The key of a call that still waits: the first one may have left. */
   get key(): UpstreamKey | undefined {
     return this.#batches[0]?.call.key;
   }

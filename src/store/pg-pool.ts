@@ -27,7 +27,7 @@ const FEWER_CONNECTIONS_MS = 5_000;
 /**
  * What the statements and the parsing of their results depend on, whatever the database or the role has set. Behind a
  * pooler this cannot be set, so statements that grant access return values that depend on none of it. The last five
- * make plans that last, at any table size: a statement of a request reads an index in the order it needs, and a report
+ * keep plans good at any table size: a statement of a request reads an index in the order it needs, and a report
  * adds up in memory what it would otherwise sort on disk.
  */
 const SETTINGS =

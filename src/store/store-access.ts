@@ -92,7 +92,7 @@ class CallerSession implements Session {
   }
 }
 
-/** How long what the store has said is valid. A revocation takes this long at most, and a key works this long in an outage. */
+/** How long a lookup is valid. A revocation takes this long at most, and a key works this long in an outage. */
 const TRUSTED_MS = 5_000;
 /** How often the version of all keys is asked for, and a key of another version is looked up again, in the background. */
 const REFRESH_MS = 1_000;
