@@ -2,7 +2,6 @@ import { setImmediate } from 'node:timers/promises';
 import {
   coerceInputValue,
   getNamedType,
-  getNullableType,
   getOperationAST,
   GraphQLBoolean,
   isNonNullType,
@@ -126,7 +125,6 @@ export function createPrepare(
       return {
         name: variable.name.value,
         type: inputType,
-        isId: String(getNullableType(inputType)) === 'ID',
         defaultValue: defaultValue && valueFromAST(defaultValue, inputType),
         locations: locate([variable]),
       };
@@ -146,13 +144,7 @@ export function createPrepare(
     // Without a prototype, any name is safe.
     const coerced = Object.create(null) as Record<string, unknown>;
     const mistakes: GraphQLFormattedError[] = [];
-    for (const { name, type, isId, defaultValue, locations } of variables) {
-      const sent = Object.hasOwn(raw, name) ? toPlain(raw[name], type) : undefined;
-      // An ID is any text, and an operation may have a hundred of them.
-      if (isId && typeof sent === 'string') {
-        coerced[name] = sent;
-        continue;
-      }
+    for (const { name, type, defaultValue, locations } of variables) {
       const refuse = (path: readonly (string | number)[], reason: string): void => {
         const message = hidesSchema
           ? `The value of the variable $${name} does not fit.`
@@ -161,6 +153,7 @@ export function createPrepare(
         // One value may have a hundred thousand mistakes.
         if (mistakes.length === MAX_ERRORS) throw new RequestErrors(422, mistakes);
       };
+      const sent = Object.hasOwn(raw, name) ? toPlain(raw[name], type) : undefined;
       const value =
         sent === undefined
           ? defaultValue

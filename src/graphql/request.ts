@@ -1,5 +1,3 @@
-import { randomUUID } from 'node:crypto';
-import { LRUCache } from 'lru-cache';
 import type { Config } from '../config.js';
 import { StoreError, toStoreError } from '../errors.js';
 import type { HttpRequest } from '../http/request.js';
@@ -44,63 +42,13 @@ export function readBodyRequest(
   http: HttpRequest,
   { maxBatch }: Config['limits'],
 ): OperationRequest | readonly OperationRequest[] {
-  const body = parseBody(http.body);
+  const body = parseJsonBody(http.body, EXAMPLE);
   if (!Array.isArray(body)) return toOperation(body, 'The request body');
   if (body.length === 0 || body.length > maxBatch) {
     const code = body.length === 0 ? 'unprocessable_request' : 'bad_request';
     throw new StoreError(code, `A batch holds 1 to ${maxBatch} operations; this one has ${body.length}.`);
   }
   return body.map((entry, index) => toOperation(entry, `Entry ${index} of the batch`));
-}
-
-/** Only in a body between these lengths, in bytes, the document may be one that is known. Shorter ones are quick to parse. */
-const MIN_KNOWN_BYTES = 1_024;
-const MAX_KNOWN_BYTES = 65_536;
-const OBJECT_START = '{'.charCodeAt(0);
-const QUERY = '"query":';
-/** By so many of their first bytes, the documents of recent bodies are known. */
-const PREFIX_BYTES = 200;
-/** Each as its bytes in a body, with the quotes, and as its text. */
-const knownDocuments = new LRUCache<string, { readonly bytes: Buffer; readonly text: string }>({
-  max: 200,
-  maxSize: 1_000_000,
-  sizeCalculation: ({ bytes }) => bytes.length,
-});
-/** Takes the place of a known document. Clients cannot know it. */
-const STAND_IN = randomUUID();
-const STAND_IN_BYTES = Buffer.from(`"${STAND_IN}"`);
-
-/**
- * Parses a body. A long document that came before is not parsed again, and its text is the same string, whose hash V8
- * has computed: `bench/README.md`.
- */
-function parseBody(body: Buffer): unknown {
-  const start = body.indexOf(QUERY, 0, 'latin1') + QUERY.length;
-  if (
-    body.length < MIN_KNOWN_BYTES ||
-    body.length > MAX_KNOWN_BYTES ||
-    body[0] !== OBJECT_START ||
-    start < QUERY.length
-  )
-    return parseJsonBody(body, EXAMPLE);
-  const prefix = body.toString('latin1', start, start + PREFIX_BYTES);
-  const startsAt = (bytes: Buffer): boolean => body.subarray(start, start + bytes.length).equals(bytes);
-  const known = knownDocuments.get(prefix);
-  if (known && startsAt(known.bytes)) {
-    const rest = [body.subarray(0, start), STAND_IN_BYTES, body.subarray(start + known.bytes.length)];
-    try {
-      const parsed = parseJsonBody(Buffer.concat(rest), EXAMPLE) as { query?: unknown };
-      if (parsed.query === STAND_IN) return Object.assign(parsed, { query: known.text });
-    } catch {
-      // The message has to be about the whole body.
-    }
-  }
-  const parsed = parseJsonBody(body, EXAMPLE);
-  if (isRecord(parsed) && typeof parsed.query === 'string') {
-    const bytes = Buffer.from(JSON.stringify(parsed.query));
-    if (startsAt(bytes)) knownDocuments.set(prefix, { bytes, text: parsed.query });
-  }
-  return parsed;
 }
 
 function toOperation(sent: unknown, subject: string): OperationRequest {

@@ -25,8 +25,6 @@ export interface Operation {
   readonly variables: readonly {
     readonly name: string;
     readonly type: GraphQLInputType;
-    /** Whether it is one ID, not a list. */
-    readonly isId: boolean;
     readonly defaultValue: unknown;
     readonly locations: readonly SourceLocation[];
   }[];

@@ -11,7 +11,8 @@ const MIGRATIONS = fileURLToPath(new URL('../../migrations', import.meta.url));
 
 /**
  * Lets one instance at a time migrate: all must use the same number. A migration that waits for a lock blocks all later
- * requests for the table, so it gives up soon and tries again. Servers that support it notice within a second when this process dies.
+ * requests for the table, so it gives up soon and tries again. Servers that support it notice within a second when this
+ * process dies.
  */
 const PREPARE = `SET LOCAL lock_timeout = '2s';
   DO $$ BEGIN PERFORM set_config('client_connection_check_interval', '1s', true); EXCEPTION WHEN OTHERS THEN END $$;
