@@ -1,5 +1,8 @@
 import { expect, it } from 'vitest';
-import { toRefusal } from '../../examples/frontend/src/refusal.js';
+
+/** Loaded by its address, because it imports the client package, whose types exist only after its build. */
+const page = new URL('../../examples/frontend/src/refusal.ts', import.meta.url).href;
+const { toRefusal } = (await import(page)) as { toRefusal: (thrown: Error) => unknown };
 
 it.each([
   [403, { kind: 'failure', text: 'No.' }],
