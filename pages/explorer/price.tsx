@@ -26,7 +26,7 @@ export function Price({ apiKey, windows }: PriceProps) {
 
   // In production, the schema needs a valid key.
   useEffect(() => {
-    if (isReady && !schema && !store.isFetching) void store.introspect();
+    if (isReady && store.fetchError) void store.introspect();
   }, [isReady]);
 
   useEffect(() => {
