@@ -8,8 +8,8 @@ export interface Example {
 export const EXAMPLES: readonly Example[] = [
   {
     query: `# Lists animals, lowest id first. For the
-# next page, pass the last id as a variable:
-# {"after": "5"}. Costs 1 request.
+# next page, pass the last id as after.
+# Costs 1 request.
 query ListPets($after: ID) {
   pets(limit: 5, status: AVAILABLE, after: $after) {
     id
@@ -19,6 +19,7 @@ query ListPets($after: ID) {
   }
 }
 `,
+    variables: '{\n  "after": null\n}',
   },
   {
     query: `# Adds an animal. Costs 1 request.
