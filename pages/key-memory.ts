@@ -24,10 +24,11 @@ export const keyMemory = {
   writeDevelopmentKeys: (keys: DevelopmentKeys): void => writeItem(DEVELOPMENT_KEYS, JSON.stringify(keys)),
 };
 
-function writeItem(name: string, value: string): void {
+/** Stores an item for this tab, if the browser lets it. */
+export function writeItem(name: string, value: string): void {
   try {
     tabStorage?.setItem(name, value);
   } catch {
-    // The storage is full. The page still has the key.
+    // The storage is full. The page still has the value.
   }
 }

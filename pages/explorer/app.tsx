@@ -3,7 +3,7 @@ import { useCallback, useEffect, useRef, useState } from 'react';
 import { Budget } from './budget.js';
 import { EXAMPLES } from './examples.js';
 import { KeyField } from './key-field.js';
-import { keyMemory, tabStorage, type DevelopmentKeys } from '../key-memory.js';
+import { keyMemory, tabStorage, writeItem, type DevelopmentKeys } from '../key-memory.js';
 import { Price } from './price.js';
 import { Notices, type Message } from './notices.js';
 import { fetchDevelopmentKeys, findRoundedNumber, send, type Answer, type Operation } from './server.js';
@@ -16,6 +16,11 @@ const LINKED = ADDRESS.has('query') && {
   variables: ADDRESS.get('variables') ?? '',
 };
 const TABS = [...(LINKED ? [LINKED] : []), ...EXAMPLES];
+// GraphiQL opens the tab that has the stored operation. Without one, it would add an empty tab after a reload.
+if (tabStorage?.getItem('graphiql:tabState') === null) {
+  writeItem('graphiql:query', TABS[0]?.query ?? '');
+  writeItem('graphiql:variables', TABS[0]?.variables ?? '');
+}
 const NEW_TAB = `# Write an operation here.
 # Ctrl-Space lists the fields.
 `;

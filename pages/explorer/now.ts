@@ -1,13 +1,12 @@
-import { useEffect, useState } from 'react';
+import { useEffect, useReducer } from 'react';
 
-/** Returns the time in milliseconds since the epoch, and updates it every second while `isRunning`. */
+/** Returns the time in milliseconds since the epoch, and renders again every second while `isRunning`. */
 export function useNow(isRunning: boolean): number {
-  const [now, setNow] = useState(Date.now);
+  const [, renderAgain] = useReducer((count: number) => count + 1, 0);
   useEffect(() => {
     if (!isRunning) return undefined;
-    setNow(Date.now());
-    const timer = setInterval(() => setNow(Date.now()), 1_000);
+    const timer = setInterval(renderAgain, 1_000);
     return () => clearInterval(timer);
   }, [isRunning]);
-  return now;
+  return Date.now();
 }

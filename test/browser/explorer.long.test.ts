@@ -59,6 +59,23 @@ describeInBrowser('the offline explorer', () => {
     expect(complaints).toEqual([]);
   });
 
+  it('keeps its tabs over a reload, also if the schema has not loaded', async () => {
+    const watched = await openPage(browser);
+    opened.push(watched);
+    const { page } = watched;
+    await page.route('**/graphql', (route) => route.abort());
+    await page.goto(`${gateway.url}/explorer`);
+    await expect.poll(() => page.evaluate("sessionStorage.getItem('graphiql:tabState')")).not.toBeNull();
+    await page.unroute('**/graphql');
+    for (let reloads = 0; reloads < 2; reloads++) {
+      await page.reload();
+      await page.locator('.graphiql-query-editor').getByText('ListPets').waitFor();
+      await page.locator('.graphiql-editor-tool').getByText('"after"').waitFor();
+      expect(await page.locator('.graphiql-tab').allInnerTexts()).toEqual(EXAMPLES);
+      await page.getByLabel('Show Documentation Explorer').waitFor();
+    }
+  });
+
   it('gets the development keys from the printed address, and switches between them', async () => {
     const watched = await openPage(browser);
     opened.push(watched);
@@ -354,6 +371,21 @@ describeInBrowser('the offline explorer', () => {
     await page.getByText(/Again in \d+ s\./).waitFor();
   });
 
+  it('never says that a window ends later than it can', async () => {
+    const { key } = await gateway.createKey({ plan: 'business' });
+    const { page } = await open();
+    await enterKey(page, key);
+    await page.getByText('business plan').waitFor();
+    // Between two ticks of the clock.
+    await page.waitForTimeout(500);
+    await run(page);
+    await page
+      .getByText(/resets in/)
+      .first()
+      .waitFor();
+    expect(await page.locator('.budget').innerText()).toMatch(/a minute, resets in (?:60|5\d) s/);
+  });
+
   it('runs the operation again after a 429, when its time has come', async () => {
     const store = await startShortWindowStore({ limit: 1, seconds: 10 });
     const proxy = await startProxyBefore(store.url, { EXPLORER: 'true' });
@@ -386,7 +418,7 @@ describeInBrowser('the offline explorer', () => {
       await page.getByText('a minute').waitFor();
       await page.reload();
       // The page has its key, its limits and the schema.
-      await page.getByText('Costs').waitFor();
+      await page.locator('.price').waitFor();
       await run(page);
       await result(page, 'Bella');
       expect(complaints).toEqual([]);
