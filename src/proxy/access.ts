@@ -8,7 +8,7 @@ import * as session from '../access/session.js';
 import { monotonicNow } from '../clock.js';
 import type { ProxyConfig } from '../config.js';
 import { toStoreError, type StoreError } from '../errors.js';
-import type { Keys, KeyState } from './keys.js';
+import { isUnauthorized, type Keys, type KeyState } from './keys.js';
 
 export interface ProxyAccessOptions {
   readonly findKey: Keys;
@@ -45,6 +45,7 @@ class ProxySession implements session.Session, session.UpstreamKey {
   #unreserved = 0;
   /** Whether the key's limits were known before. After the request that goes first, the rest then has to fit. */
   #isWhole = false;
+  #hasRoomForAddress: Promise<void> | undefined;
   /** When the cooldowns of other gateways were looked at. */
   #lookedAt = 0;
   #inFlight = 0;
@@ -79,7 +80,7 @@ class ProxySession implements session.Session, session.UpstreamKey {
   requireKey(): MaybePromise<void> {
     if (this.isKeyRefused) return this.#toKeyless().requireKey();
     this.#requireRoom(0);
-    if (!this.isKeyAccepted) return this.#requireRoomForAddress();
+    if (!this.isKeyAccepted) return (this.#hasRoomForAddress ??= this.#requireRoomForAddress());
   }
 
   admit(cost: number): MaybePromise<void> {
@@ -121,13 +122,13 @@ class ProxySession implements session.Session, session.UpstreamKey {
 
   learn(answer: session.UpstreamAnswerHead, sentAt: number, error?: StoreError): void {
     this.#key.learn(answer, sentAt, error);
-    // It counts for the address even if the client has disconnected. A 429 with a challenge takes the place of a 401.
-    if (answer.status === 401 || (answer.status === 429 && answer.header('www-authenticate')))
+    const { cooldowns } = this.options;
+    // It counts for the address even if the client has disconnected.
+    if (isUnauthorized(answer))
       this.#toKeyless()
         .requireKey()
         .catch(() => undefined);
-    const { cooldowns } = this.options;
-    if (answer.status === 429 && this.#key.cooldown) cooldowns?.share(this.id, this.#key.cooldown);
+    else if (answer.status === 429 && this.#key.cooldown) cooldowns?.share(this.id, this.#key.cooldown);
     else if (answer.status < 500) cooldowns?.end(this.id);
   }
 

@@ -30,6 +30,11 @@ export function createKeys() {
   };
 }
 
+/** Whether the upstream refuses the key. After too many 401s for one address, it answers 429, with the same challenge. */
+export function isUnauthorized(answer: UpstreamAnswerHead): boolean {
+  return answer.status === 401 || (answer.status === 429 && answer.header('www-authenticate') !== undefined);
+}
+
 /** What the upstream's answers say about one key. Times are those of `monotonicNow`. */
 export class KeyState {
   isAccepted = false;
@@ -96,22 +101,22 @@ export class KeyState {
   learn(answer: UpstreamAnswerHead, sentAt: number, error?: StoreError): void {
     const now = monotonicNow();
     const { status } = answer;
-    if (error && status === 401) {
-      // The headers of a 401 state the limits of the gateway's address, not of the key.
+    if (error && isUnauthorized(answer)) {
+      // The headers state the limits of the gateway's address, not of the key.
       this.#refused = { until: now + REFUSED_MS, error };
       this.#knownUntil = 0;
       return;
     }
-    // An upstream may answer with a 404 before it looks at the key.
-    this.isAccepted ||= status < 300;
+    // An upstream may answer with a 404 before it looks at the key, and an error page may come from something in between.
+    const isSuccess = status < 300 && !error;
+    this.isAccepted ||= isSuccess;
     const stated = this.parseLimits(answer, now);
+    const wasInFlight = sentAt < this.#statedAt;
     if (stated.length === 0) {
-      // Something in between may have caused an error.
-      this.#stated = status < 300 ? [] : this.#renew(0);
+      this.#stated = isSuccess && !wasInFlight ? [] : this.#renew(0);
     } else {
       // Of two answers whose requests were in flight together, the one of the later window is the newer one, or the one
       // with the smaller number.
-      const wasInFlight = sentAt < this.#statedAt;
       this.#stated = wasInFlight ? stated.map((window) => this.#findNewer(window)) : stated;
       this.#statedAt = now;
     }

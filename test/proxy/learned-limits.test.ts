@@ -197,6 +197,9 @@ describe('limits learned from an upstream', () => {
     await gateway.graphql('{ pets { id } }', { key: 'a' });
     upstream.play(({ path }, response) => send(response, path.includes('sold') ? 500 : 200, '[]'));
     await gateway.graphql('{ pets(status: SOLD) { id } }', { key: 'a' });
+    upstream.play((_, response) => send(response, 200, '<title>Maintenance</title>'));
+    await gateway.graphql('{ pets { id } }', { key: 'a' });
+    upstream.play((_, response) => send(response, 200, '[]'));
     const two = '{ a: pets(limit: 1) { id } b: pets(limit: 2) { id } }';
     expect((await gateway.graphql(two, { key: 'a' })).status).toBe(429);
     const last = await gateway.graphql('{ pets { id } }', { key: 'a' });

@@ -106,6 +106,11 @@ it('made-up keys count for their address also while the store refuses all of its
   };
   await statusesOf('192.0.2.1', 60);
   expect(await statusesOf('192.0.2.2', 60)).toEqual(new Set([429]));
+  // The headers of those 429s state the limits of the gateway's address.
+  const withKey = { key: 'made-up', headers: { 'X-Forwarded-For': '192.0.2.3' } };
+  expect((await gateway.graphql('{ pets { id } }', withKey)).status).toBe(429);
+  const { headers, data } = await gateway.graphql('{ rateLimit { windows { remaining } } }', withKey);
+  expect([headers.get('ratelimit'), data]).toEqual([null, { rateLimit: null }]);
   const store = gateway.upstream as Gateway;
   store.logged.length = 0;
   expect(await statusesOf('192.0.2.2', 30)).toEqual(new Set([429]));
