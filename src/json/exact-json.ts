@@ -25,10 +25,12 @@ const MAX_VALUES = 20_000;
 /**
  * Parses JSON without rounding numbers. An integer of at most 15 digits becomes a JavaScript number, and
  * every other number a `JsonNumber`.
- * @throws Error if the text is not JSON
+ * @throws Error if the text is not JSON, or has too many of the latter
  */
 export function parseExactJson(text: string): unknown {
-  return withExactNumbers(text, JSON.parse(text), scan(text).inexact);
+  const { inexact } = scan(text);
+  if (inexact.length > 2 * MAX_VALUES) throw new RangeError(`more than ${MAX_VALUES} numbers are not exact`);
+  return withExactNumbers(text, JSON.parse(text), inexact);
 }
 
 /** How messages speak of the body as a whole. */

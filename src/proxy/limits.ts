@@ -31,7 +31,9 @@ export function createLimitsParser() {
       const { r: remaining, t: left = seconds } = states.get(name) ?? {};
       // A limit of 0 would refuse everything, for good. A window of 0 seconds is none.
       if (!limit || seconds === 0 || remaining === undefined || left === null) continue;
-      const resetAt = now + Math.max(1, Math.min(left, seconds ?? DAY, DAY)) * 1_000;
+      // It ends after its own length at the latest.
+      if (left > Math.min(seconds ?? DAY, DAY)) continue;
+      const resetAt = now + Math.max(1, left) * 1_000;
       windows.push({ name, seconds, limit, remaining: Math.min(remaining, limit), resetAt });
     }
     if (windows.length > 0) return windows;

@@ -1,4 +1,4 @@
-import type { Dispatcher, Pool } from 'undici';
+import { errors, type Dispatcher, type Pool } from 'undici';
 import type { UpstreamKey } from '../access/session.js';
 import { monotonicNow } from '../clock.js';
 import { StoreError } from '../errors.js';
@@ -167,17 +167,17 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
     const isInformational = status < 200;
     if (isInformational) return;
     this.#headers = headers;
-    const isSame = this.header('x-request-id') === this.#id;
-    if (isSame) this.upstream.returnsIds = true;
-    // The answer to a check, which has no key, says nothing about a client.
-    if (isSame || !this.upstream.returnsIds || !this.key) this.status = status;
-    else this.#cancel('mismatched', notUnderstood('the answer to another request'));
+    const id = this.header('x-request-id');
+    if (id === this.#id) this.upstream.returnsIds = true;
+    else if (this.upstream.returnsIds && id !== undefined)
+      return this.#cancel('mismatched', notUnderstood('the answer to another request'));
+    this.status = status;
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     this.#chunkCount += 1;
     if (this.#chunks.push(chunk) > MAX_CHUNKS_KEPT) this.#chunks = [Buffer.concat(this.#chunks)];
-    if (this.#chunkCount > MAX_CHUNKS) controller.abort(new Error('too many chunks'));
+    if (this.#chunkCount > MAX_CHUNKS) controller.abort(new errors.ResponseExceededMaxSizeError('too many chunks'));
   }
 
   onResponseEnd(): void {
@@ -187,14 +187,16 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
 
   onResponseError(_: unknown, error: Error): void {
     const isBroken = this.status !== 0 || NOT_HTTP.has(error.name);
+    const mayRepeat = this.status !== 0 && !(error instanceof errors.ResponseExceededMaxSizeError);
     // undici's error has what the upstream sent, which may contain the client's key.
-    if (isBroken) this.#fail('broken', notUnderstood('incomplete or no HTTP', { cause: new Error(error.message) }));
-    else this.#fail('unreachable', unavailable(error));
+    const cause = new Error(error.message);
+    if (isBroken) this.#fail('broken', notUnderstood('incomplete or no HTTP', { cause }), mayRepeat);
+    else this.#fail('unreachable', unavailable(error), true);
     this.upstream.release(this);
   }
 
   #cancel(failure: RequestFailure, error: Error): void {
-    this.#fail(failure, error);
+    this.#fail(failure, error, failure === 'mismatched');
     this.#controller?.abort(error);
   }
 
@@ -208,7 +210,7 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
     this.#end(status, result, template.method === 'GET' && status >= 502 && status <= 504);
   }
 
-  #fail(failure: RequestFailure, error: Error): void {
+  #fail(failure: RequestFailure, error: Error, mayRepeat: boolean): void {
     if (!this.#isOpen) return;
     // A refusal counts even if its body is incomplete.
     if (this.status === 401 || this.status === 429) return this.#succeed('');
@@ -220,7 +222,7 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
     }
     // A POST is sent again only if the upstream certainly never received it.
     const isSafe = this.template.method === 'GET' || this.#sentAt === 0;
-    this.#end(failure, error, isSafe && (failure === 'unreachable' || failure === 'mismatched'));
+    this.#end(failure, error, isSafe && mayRepeat);
   }
 
   /** Sends the request again after a pause, if that may help, and the retry budget and the time allow it. */

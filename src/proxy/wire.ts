@@ -90,7 +90,8 @@ const NAMES: Readonly<Record<number, ErrorName>> = { 400: 'invalid_request', 404
 /** Converts a response that is not a success to an error, by its HTTP status and with its Error body unchanged. */
 export function fromAnswer(answer: UpstreamAnswer): StoreError {
   const { status } = answer;
-  const body = answer.body.length > MAX_ERROR ? undefined : ERROR_BODY.safeParse(parse(answer.body)).data;
+  const error = ERROR_BODY.safeParse(parse(answer.body)).data;
+  const body = answer.body.length > MAX_ERROR ? undefined : error;
   const retryAfter = parseRetryAfter(answer, monotonicNow());
   const details = { body, graphqlOnly: !body, retryAfter };
   if (status === 401) {
@@ -98,13 +99,14 @@ export function fromAnswer(answer: UpstreamAnswer): StoreError {
     return new StoreError(code, message, { ...details, headers });
   }
   if (status === 429) {
-    const code = body?.code === 'key_banned' ? 'key_banned' : 'rate_limited';
+    const code = error?.code === 'key_banned' ? 'key_banned' : 'rate_limited';
     const message = body?.message ?? 'The rate limit is exceeded.';
     return new StoreError(code, message, { ...details, retryAfter: Math.max(1, retryAfter ?? 0) });
   }
   if (status < 400) return notUnderstood('an unexpected status');
-  if (!body) return notUnderstood('no Error body', { retryAfter });
-  return new StoreError(NAMES[status] ?? 'upstream_error', body.message, details);
+  if (!error) return notUnderstood('no Error body', { retryAfter });
+  const message = body?.message ?? 'The animal store refused this, with a message that is too long to pass on.';
+  return new StoreError(NAMES[status] ?? 'upstream_error', message, details);
 }
 
 /** A hundred animals with the longest names, with every character escaped, take a third of this. */

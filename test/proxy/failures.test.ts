@@ -97,6 +97,17 @@ describe('a gateway whose upstream fails', () => {
     expect((await timed('{ pets { id } }')).code).toBe('UPSTREAM_ERROR');
   });
 
+  it('retries a request whose response breaks off', async () => {
+    upstream.play((request, response, index) => {
+      if (index > 0) return answerAnimals(request, response);
+      response.writeHead(200, { 'Content-Length': '1000' });
+      response.write('[{"id":1');
+      setTimeout(() => response.socket?.destroy(), 20);
+    });
+    expect((await timed('{ pets { id } }')).data.pets).toEqual([{ id: '1' }]);
+    expect(upstream.seen).toHaveLength(2);
+  });
+
   it.each([502, 503, 504])('retries a request after a single %i', async (status) => {
     upstream.play((request, response, index) =>
       index === 0 ? send(response, status, '<html>') : answerAnimals(request, response),
@@ -186,7 +197,7 @@ describe('a gateway whose upstream fails', () => {
     expect((await gateway.graphql('{ pets { id } }', { key: 'a' })).data.pets).toEqual([{ id: '1' }]);
   });
 
-  it('asks the upstream again after an outage, also if the response to a check has no request id', async () => {
+  it('asks the upstream again after an outage', async () => {
     const answerWithId: Script = (request, response) => {
       response.setHeader('X-Request-Id', String(request.headers['x-request-id']));
       answerAnimals(request, response);
