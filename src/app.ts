@@ -7,7 +7,7 @@ import { findKeysCommand } from './environment.js';
 import { StoreError } from './errors.js';
 import type { Database } from './store/database.js';
 import type { FirstStart } from './store/first-start.js';
-import { createGraphqlErrorReply, openGraphql } from './graphql/handler.js';
+import { createGraphql, createGraphqlErrorReply, openEngine } from './graphql/handler.js';
 import { createRateLimitGuard } from './graphql/rate-limit.js';
 import { createCors } from './http/cors.js';
 import { createFairQueue, type FairQueue } from './http/fair-queue.js';
@@ -88,6 +88,10 @@ export async function startApp(
     // Probes get answers while the start waits for the backend.
     const url = await listenAt(server.server, 'PORT', host, config.port);
 
+    // Before anything waits for Redis or changes a store, because its settings may be wrong.
+    const engine = await openEngine(config, log, metrics);
+    closers.push(engine.close);
+
     const waitUntilAvailable = createStartupWait(log, config.startTimeoutMs, signal);
     const sharing = await openSharing(config.redis, { log, metrics, waitUntilAvailable });
     closers.push(() => Promise.resolve(sharing?.close()));
@@ -97,8 +101,7 @@ export async function startApp(
     if (!isStore) await waitUntilAvailable('UPSTREAM_URL names an animal store', backend.check);
 
     const guardRateLimit = createRateLimitGuard();
-    const graphql = await openGraphql(config, { log, metrics, backend, guardRateLimit });
-    closers.push(() => graphql.close());
+    const graphql = createGraphql(config, engine, { metrics, backend, guardRateLimit });
     const apis = [graphql.api];
     if (ownKeys) apis.push(createRest({ ...backend, ownKeys, guardRateLimit, keySelfRotation }, brownouts));
     if (hasMcp) apis.push(createMcp({ ...backend, cors, guardRateLimit, brownouts }));

@@ -1,10 +1,10 @@
 import { z } from 'zod';
 
 /**
- * Control characters, also those of the direction of text, characters that some programs take for the end of a line, and
- * the byte order mark.
+ * Control characters, also those that show text in another order, characters that some programs take for the end of a
+ * line, and the byte order mark. The marks of direction in Hebrew and Arabic text are none of them.
  */
-export const UNPRINTABLE = /[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}\uFEFF]/u;
+export const UNPRINTABLE = /[\p{Cc}\u202A-\u202E\u2066-\u2069\p{Zl}\p{Zp}\uFEFF]/u;
 
 /** Those that pg knows: https://node-postgres.com/features/ssl */
 const SSL_MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify'];

@@ -54,6 +54,7 @@ async function writeFile(file: string, database: Database): ReturnType<typeof ex
   try {
     const tables = await exportStore(database, (text) => handle.appendFile(text), createProgress());
     await handle.sync();
+    if (existsSync(file)) throw new Error(`${file} has appeared meanwhile: choose another name`);
     await rename(partial, file);
     return tables;
   } catch (error) {

@@ -20,7 +20,6 @@ import { writeRefusal } from './run.js';
 import type { OperationResponse } from './types.js';
 
 interface Dependencies {
-  readonly log: Log;
   readonly metrics: Metrics;
   readonly backend: Pick<Backend, 'source' | 'usage'>;
   readonly guardRateLimit: RateLimitGuard;
@@ -39,13 +38,27 @@ const LANDING_PAGE_HEADERS = {
 
 const PATH = '/graphql';
 
-/** Puts /graphql together. @throws ConfigError if the manifest of trusted documents cannot be used */
-export async function openGraphql(config: Config, { backend, log, metrics, guardRateLimit }: Dependencies) {
-  const { introspection, explorer, production, limits, trustedDocuments, brownouts } = config;
+type Engine = Awaited<ReturnType<typeof openEngine>>;
+
+/** Opens what needs no backend. @throws ConfigError if the manifest of trusted documents cannot be used */
+export async function openEngine(config: Config, log: Log, { countUntrusted: count }: Metrics) {
   const schema = createSchema();
   const apollo = await startApollo(schema, config, log);
-  const documentOptions = { ...trustedDocuments, count: metrics.countUntrusted, check: apollo.check, log };
-  const documents = await openDocuments(documentOptions);
+  const documents = await openDocuments({ ...config.trustedDocuments, count, check: apollo.check, log });
+  const close = async (): Promise<void> => {
+    await documents.close();
+    await apollo.stop();
+  };
+  return { schema, apollo, documents, close };
+}
+
+/** Puts /graphql together. */
+export function createGraphql(
+  config: Config,
+  { schema, apollo, documents }: Engine,
+  { backend, metrics, guardRateLimit }: Dependencies,
+) {
+  const { introspection, explorer, production, limits, trustedDocuments, brownouts } = config;
   const prepare = createPrepare(schema, apollo, documents, brownouts);
   const execute = createExecute(prepare, backend.source, guardRateLimit, limits, brownouts);
   const recorder = createRecorder(backend.usage, metrics, trustedDocuments?.others === 'reported');
@@ -82,10 +95,6 @@ export async function openGraphql(config: Config, { backend, log, metrics, guard
       prefersHtml(request, MEDIA_TYPES)
         ? page
         : undefined,
-    async close(): Promise<void> {
-      await documents.close();
-      await apollo.stop();
-    },
   };
 
   async function handle(http: HttpRequest, session: Session): Promise<Reply> {

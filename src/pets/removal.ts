@@ -13,15 +13,16 @@ export interface Brownout {
 }
 
 const BROWNOUT =
-  /^(\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:\d\d))\/P(?=T?\d)(?:(\d{1,3})D)?(?:T(?=\d)(?:(\d{1,3})H)?(?:(\d{1,4})M)?)?$/;
+  /^(\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d))\/P(?=T?\d)(?:(\d{1,3})W)?(?:(\d{1,3})D)?(?:T(?=\d)(?:(\d{1,3})H)?(?:(\d{1,4})M)?(?:(\d{1,5})S)?)?$/;
 
-/** Parses a start and a duration in days, hours and minutes (ISO 8601). Returns undefined if it has another form. */
+/** Parses a start and a duration of weeks to seconds (ISO 8601). Returns undefined if it has another form. */
 export function parseBrownout(text: string): Brownout | undefined {
-  const [, from = '', days = 0, hours = 0, minutes = 0] = BROWNOUT.exec(text) ?? [];
+  const [, from = '', weeks = 0, days = 0, hours = 0, minutes = 0, seconds = 0] = BROWNOUT.exec(text) ?? [];
   const start = new Date(from);
   // `Date` takes 30 February for 2 March.
   const isDay = new Date(`${from.slice(0, 10)}T00:00Z`).getUTCDate() === Number(from.slice(8, 10));
-  const end = new Date(start.getTime() + ((Number(days) * 24 + Number(hours)) * 60 + Number(minutes)) * 60_000);
+  const allHours = (Number(weeks) * 7 + Number(days)) * 24 + Number(hours);
+  const end = new Date(start.getTime() + ((allHours * 60 + Number(minutes)) * 60 + Number(seconds)) * 1_000);
   return isDay && end > start ? { text, start, end } : undefined;
 }
 

@@ -76,7 +76,7 @@ export function observeDatabase(database: Database, metrics: Metrics) {
       isFull = true;
       return new StoreError('unavailable', 'The disk of the store is full.', { cause: error, retryAfter: 5 });
     }
-    // A pool has already replaced errors of resources and of the system. The embedded store has none.
+    // A pool has already replaced errors of resources and of the system. The embedded store has no pool.
     const code = codeOf(error) ?? '';
     if (error instanceof StoreError || !(UNUSABLE.has(code) || /^5[38]/.test(code))) return error;
     return new StoreError('unavailable', 'The store is not ready to serve requests.', { cause: error });

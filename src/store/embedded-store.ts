@@ -25,7 +25,8 @@ const NEEDED = ['PG_VERSION', 'base', 'global/pg_control', 'pg_wal'];
 const WAL_SEGMENT_BYTES = 16 * 1_024 * 1_024;
 
 /**
- * Opens and locks the embedded store in a directory, and serves other processes of this user on a socket in it.
+ * Opens and locks the embedded store in a directory. A server, which has a log, serves other processes of this user on
+ * a socket in it. A command does not: it would end before them.
  * @throws ConfigError if another process has the lock, or the directory cannot be used
  */
 export async function openEmbeddedDatabase(directory: string, log?: Log): Promise<Database> {
@@ -40,7 +41,7 @@ export async function openEmbeddedDatabase(directory: string, log?: Log): Promis
         throw unusable(directory, 'has a store that needs more space on its disk');
       throw damaged(directory, `: ${String(error)}`);
     });
-    await lock.serve(serve);
+    if (log) await lock.serve(serve);
     return { ...database, close: () => lock.release(() => database.close()) };
   } catch (error) {
     await lock.release();

@@ -70,13 +70,12 @@ export function createKeyAdmin(keys: KeyStore, usage: PostgresUsage, peek: Peek)
     show: async ({ id }: Pick<KeyAct, 'id'>) => toStatus(await get(id)),
     async update({ actor, id, ...update }: KeyUpdate & KeyAct) {
       const record = await getUnrevoked(id);
-      const { plan = record.plan, label = record.label } = update;
+      const { plan = record.plan, label = record.label, expiresAt = record.expiresAt } = update;
       // The numbers of the old plan say nothing about a new one.
       const own = plan === 'enterprise' && record.plan === plan ? record.limits : undefined;
       const { perMinute = own?.perMinute, perDay = own?.perDay } = update;
-      const settings = toSettings({ ...update, plan, label, perMinute, perDay });
-      const { expiresAt } = update.expiresAt === undefined ? record : settings;
-      const updated = await keys.update(record, { ...settings, expiresAt }, actor);
+      const settings = toSettings({ ...update, plan, perMinute, perDay });
+      const updated = await keys.update(record, { ...settings, label, expiresAt }, actor);
       if (!updated) throw new Error(`${id} was changed by others at the same time: try again`);
       return toStatus(updated);
     },

@@ -17,7 +17,10 @@ export function createOwnKeys(keys: KeyStore, onRotation: () => void, listUsage:
     listUsage,
     async rotate(secret) {
       const digest = digestApiKey(secret);
-      const rotated = await keys.rotate(await get(digest), OVERLAP_MS, 'the key itself', digest);
+      const record = await get(digest);
+      // An UPDATE of no row would fire triggers too, and make every instance look up its keys again.
+      const isUnderWay = record.previousEndsAt && record.previousEndsAt > new Date();
+      const rotated = isUnderWay ? undefined : await keys.rotate(record, OVERLAP_MS, 'the key itself', digest);
       if (!rotated) {
         const reason = 'A rotation is under way: until the old secret has ended, this key cannot be rotated again';
         throw new StoreError('rotation_under_way', `${reason}. GET /v1/key says when, as previousEndsAt.`);

@@ -131,7 +131,7 @@ export function createPostgresKeyStore(database: Queryable) {
         return digests.map((digest) => found.get(digest));
       },
     }),
-    /** Returns a text that changes when any key changes or is deleted. Undefined if somebody has emptied its table. */
+    /** Returns a text that changes when any key changes or is deleted. Undefined if the table key_version is empty. */
     async findVersion(): Promise<string | undefined> {
       return (await database.query<{ version: string | null }>(FIND_VERSION, []))[0]?.version ?? undefined;
     },

@@ -12,6 +12,8 @@ const TABLES: Readonly<Record<string, string>> = {
 const FORMAT = 'animal-store';
 const VERSION = 1;
 const BATCH_ROWS = 2_000;
+/** Characters, more than a row has. */
+const MAX_LINE = 16 * 1_024 * 1_024;
 
 interface Table {
   readonly name: string;
@@ -178,8 +180,10 @@ async function describe(execute: Execute) {
 export async function* toLines(chunks: AsyncIterable<string>): AsyncGenerator<string, string> {
   let rest = '';
   for await (const chunk of chunks) {
-    const lines = (rest + chunk).split('\n');
+    const lines = chunk.split('\n');
+    lines[0] = rest + (lines[0] as string);
     rest = lines.pop() as string;
+    if (rest.length > MAX_LINE) throw new Error('this is no export of an animal store: a line is too long');
     yield* lines;
   }
   return rest;

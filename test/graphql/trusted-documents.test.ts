@@ -3,6 +3,8 @@ import { unwatchFile } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pino from 'pino';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { startApp } from '../../src/app.js';
+import { loadConfig } from '../../src/config.js';
 import { startApollo, type Apollo } from '../../src/graphql/apollo.js';
 import { openDocuments } from '../../src/graphql/documents.js';
 import { createSchema } from '../../src/graphql/resolvers.js';
@@ -326,6 +328,12 @@ describe('a manifest', () => {
     const own = await makeManifest(content);
     await expect(open(own)).rejects.toThrow(`TRUSTED_DOCUMENTS names ${own.path}, which has ${reason}`);
     await own.remove();
+  });
+
+  it('is read before the store is opened', async () => {
+    const settings = { PORT: '0', DATABASE_URL: 'postgres://127.0.0.1:1/animals', START_TIMEOUT_MS: '0' };
+    const config = loadConfig({ ...settings, TRUSTED_DOCUMENTS: 'missing.json' });
+    await expect(startApp(config, log)).rejects.toThrow('TRUSTED_DOCUMENTS names missing.json');
   });
 
   it('has no previous one if it is missing at the start', async () => {

@@ -10,7 +10,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { linesOf, makePlace, type Place } from '../support/process.js';
 import { runSql } from '../support/sql.js';
-import { statementWaits } from '../support/table-lock.js';
+import { statementWaits, whileLocked } from '../support/table-lock.js';
 
 const STORE = fileURLToPath(new URL('../../dist/cli/store.js', import.meta.url));
 const FILE = 'store.jsonl';
@@ -172,6 +172,19 @@ describe('the store command', () => {
     await other.query('COMMIT');
     await other.end();
     expect((await importing).stderr).toContain('the store is not empty (pets: 1)');
+  });
+
+  it('overwrites no file that appears while it exports', async () => {
+    const source = await place.database();
+    const file = join(place.directory, 'late.jsonl');
+    const exporting = await whileLocked(source, async () => {
+      const started = place.store(['export', 'late.jsonl'], { DATABASE_URL: source });
+      await statementWaits(source);
+      await writeFile(file, 'mine');
+      return { started };
+    });
+    expect(await exporting.started).toMatchObject({ code: 1, stderr: expect.stringContaining('late.jsonl') });
+    expect(await readFile(file, 'utf8')).toBe('mine');
   });
 
   it('refuses a store that is not empty, and files that are incomplete, damaged, newer or something else', async () => {

@@ -249,8 +249,11 @@ describe.each(STORES)('/v1/key, %s store', (mode) => {
     it('is refused until the old secret has ended, so nobody can end it early', async () => {
       const { key, id } = await gateway.createKey();
       const { body } = await rotate(key);
+      const version = await gateway.keys.findVersion();
       for (const secret of [key, body.key as string])
         expectError(await rotate(secret), 409, 'rotation_under_way', /previousEndsAt/);
+      // Servers look up no key again.
+      expect(await gateway.keys.findVersion()).toBe(version);
       expect([await statusOf(key), await statusOf(body.key as string)]).toEqual([200, 200]);
       expect((await gateway.keys.find(id))?.previousEndsAt?.toISOString()).toBe(body.previousEndsAt);
       // The overlap is over.

@@ -104,6 +104,16 @@ describe.each(['PGlite', 'a PostgreSQL server'])('the administration of keys on 
       await expect(admin.create({ plan: 'free', label, actor })).rejects.toThrow('must not have control characters');
   });
 
+  it('takes labels with the marks of Hebrew and Arabic text, and leaves one alone that others have written', async () => {
+    for (const label of ['חנות (א)\u200f', 'a\u200eb', '\u061cمتجر']) {
+      const { id } = await admin.create({ plan: 'free', label, actor });
+      expect(await admin.update({ id, actor, plan: 'pro' })).toMatchObject({ label });
+      const text = "UPDATE api_keys SET label = label || U&'\\202e' WHERE id = $1";
+      await database.query({ name: '', text }, [id]);
+      expect(await admin.update({ id, actor, plan: 'free' })).toMatchObject({ plan: 'free', label: `${label}\u202e` });
+    }
+  });
+
   it('says when the old secret of a key ends that expires during the overlap', async () => {
     const id = await create();
     const expiresAt = new Date(Date.now() + 60_000);

@@ -4,10 +4,13 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
+import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { openForCommand } from '../../src/cli/program.js';
 import type { Database } from '../../src/store/database.js';
 import { openEmbeddedDatabase } from '../../src/store/embedded-store.js';
+
+const CONFIG = { kind: 'embedded', migrate: true, developmentKeys: false, sampleAnimals: false } as const;
 
 describe('the socket of an embedded store', () => {
   let directory: string;
@@ -16,7 +19,7 @@ describe('the socket of an embedded store', () => {
 
   beforeAll(async () => {
     directory = await mkdtemp(join(tmpdir(), 'store-'));
-    store = await openEmbeddedDatabase(directory);
+    store = await openEmbeddedDatabase(directory, pino({ level: 'silent' }));
   });
   afterAll(async () => {
     await store.close();
@@ -135,11 +138,18 @@ it('serves the commands of this program, whatever pg would take from the environ
   vi.stubEnv('PGSSLMODE', 'require');
   onTestFinished(() => void vi.unstubAllEnvs());
   const directory = await mkdtemp(join(tmpdir(), 'store-'));
-  const store = await openEmbeddedDatabase(directory);
-  const config = { kind: 'embedded', directory, migrate: true, developmentKeys: false, sampleAnimals: false } as const;
-  const database = await openForCommand(config);
+  const store = await openEmbeddedDatabase(directory, pino({ level: 'silent' }));
+  const database = await openForCommand({ ...CONFIG, directory });
   expect(await database.query({ name: '', text: 'SELECT $1::int8 AS n' }, ['9'])).toEqual([{ n: '9' }]);
   await database.close();
   await store.close();
+  await rm(directory, { recursive: true });
+});
+
+it('is not opened by a command, which may end before the next one: that says which process has the store', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'store-'));
+  const command = await openForCommand({ ...CONFIG, directory });
+  await expect(openForCommand({ ...CONFIG, directory })).rejects.toThrow(`is in use by process ${process.pid}`);
+  await command.close();
   await rm(directory, { recursive: true });
 });

@@ -252,3 +252,28 @@ it('usage is written at a shutdown while expired rows are still being deleted', 
   endPruning?.([]);
   await closing;
 });
+
+it('the holder of a key sees its usage although the latest counts cannot be written', async () => {
+  const { url } = await createDatabase();
+  let endWriting: ((rows: []) => void) | undefined;
+  const writing = new Promise<[]>((end) => (endWriting = end));
+  let database: Database | undefined;
+  const app = await startApp(
+    loadConfig({ PORT: '0', NODE_ENV: 'test', DATABASE_URL: url }),
+    pino({ level: 'silent' }),
+    {
+      decorateDatabase: (opened) =>
+        (database = {
+          ...opened,
+          query: (statement, values) => (statement.name === 'add-usage' ? writing : opened.query(statement, values)),
+        }),
+    },
+  );
+  const { key } = await createPostgresKeyStore(database as unknown as Database).create({ plan: 'free' });
+  const ask = (path: string) => fetch(`${app.url}/v1/${path}`, { headers: { Authorization: `Bearer ${key}` } });
+  await ask('pets');
+  const answer = await ask('key/usage');
+  expect([answer.status, await answer.json()]).toEqual([200, expect.objectContaining({ rows: [] })]);
+  endWriting?.([]);
+  await app.close();
+}, 20_000);
