@@ -24,10 +24,14 @@ export function shareLedger(
   const me = randomBytes(6).toString('base64url');
   /** How far the clock of Redis is ahead of `monotonicNow`, in milliseconds. */
   let ahead = 0;
+  let outages = 0;
 
   client.onUp(async () => {
+    const outage = ++outages;
     for (const { account, counts, bannedUntil } of local.list()) {
-      if (client.isUp && (bannedUntil || counts.some(({ own }) => own > 0))) await ask(account, 0);
+      const now = monotonicNow();
+      const isOpen = bannedUntil > now || counts.some(({ own, closesAt }) => own > 0 && closesAt > now);
+      if (isOpen && client.isUp && outage === outages) await ask(account, 0);
     }
   });
   return {
