@@ -263,6 +263,22 @@ describe('the end of an outage of Redis', () => {
   });
 });
 
+describe('a banned account', () => {
+  it('asks Redis once a second, however many requests it sends', async () => {
+    const client = fakeRedis();
+    const bans = { banAfter: 0, banSeconds: 60 };
+    const ledger = shareLedger(client as unknown as RedisClient, createMemoryLedger(bans), nameOf, bans);
+    const account: Account = { id: 'a', windows: [{ name: 'minute', seconds: 60, limit: 1 }] };
+    for (let i = 0; i < 2; i++) await ledger.admit(account, 1);
+    client.asked.length = 0;
+    for (let i = 0; i < 10; i++) expect(ledger.findBan(account)).toMatchObject({ outcome: 'banned' });
+    expect(client.asked).toHaveLength(1);
+    await sleep(1_100);
+    ledger.findBan(account);
+    expect(client.asked).toHaveLength(2);
+  });
+});
+
 describeWithRedis('a window that Redis has closed a little earlier', () => {
   it('leaves nothing to the next one', async () => {
     const { client } = await openTestRedis(redisUrl(), LONG_TIMEOUT);
