@@ -218,7 +218,11 @@ function compileIntrospection(
   const document: DocumentNode = { kind: Kind.DOCUMENT, definitions: [operation, ...fragments.values()] };
   return toFree((variableValues) => {
     const { data, errors } = executeSync({ schema, document, variableValues });
-    if (errors) throw new InvalidArgument('An argument of this introspection does not fit.', locate(selections)[0]);
+    if (errors)
+      throw new RequestErrors(
+        422,
+        errors.map(({ message, locations = [] }) => toInputError(message, locations)),
+      );
     return JSON.stringify(Object.values(data ?? {})[0] ?? null);
   });
 }

@@ -3,6 +3,7 @@ import { keyReadOnly } from '../access/refusals.js';
 import { StoreError, toStoreError } from '../errors.js';
 import { parseInt64 } from '../pets/int64.js';
 import { keyOf, parseNewPet, parsePetQuery, type UntrustedNewPet, type UntrustedPetQuery } from '../pets/pet.js';
+import { RequestErrors } from './errors.js';
 import type {
   Mutation,
   MutationAddPetArgs,
@@ -53,7 +54,7 @@ const NO_FAILURES: readonly Failure[] = [];
  * addition with a read-only key.
  * @param limit - of the responses to the operations of an HTTP request together, in bytes
  * @param left - what those before this one leave of it
- * @throws StoreError `operation_too_large` if the response could have more bytes
+ * @throws StoreError `operation_too_large` if the response could have more bytes; RequestErrors from introspection
  */
 export function price({ compiled, variables }: Prepared, limit: number, left: number, readOnly = false): Priced {
   const fields: PricedField[] = [];
@@ -88,6 +89,7 @@ export function price({ compiled, variables }: Prepared, limit: number, left: nu
       else keys.add(key);
       dataBytes = maxObjects * (field.maxBytes + 1) + 2;
     } catch (thrown) {
+      if (thrown instanceof RequestErrors) throw thrown;
       priced.error = toStoreError(thrown);
       // The message is in the response twice.
       errorBytes += 2 * Buffer.byteLength(JSON.stringify(priced.error.message));

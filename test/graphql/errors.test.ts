@@ -115,6 +115,20 @@ describe.each(MODES)('GraphQL errors, %s store', (mode) => {
     ['an unknown status', '{ pets(status: FLYING) { id } }', {}, 422, 'GRAPHQL_VALIDATION_FAILED'],
     ['a missing argument', '{ pet { id } }', {}, 422, 'GRAPHQL_VALIDATION_FAILED'],
     ['a missing variable', 'query ($id: ID!) { pet(id: $id) { id } }', {}, 422, 'BAD_USER_INPUT'],
+    [
+      'a null condition in introspection',
+      'query ($v: Boolean = true) { __schema { queryType @skip(if: $v) { name } } }',
+      { v: null },
+      422,
+      'BAD_USER_INPUT',
+    ],
+    [
+      'a null name in introspection',
+      'query ($v: String = "Pet") { ok: pets { id } __type(name: $v) { name } }',
+      { v: null },
+      422,
+      'BAD_USER_INPUT',
+    ],
     ['a variable of a wrong type', 'query ($n: Int!) { pets(limit: $n) { id } }', { n: 'x' }, 422, 'BAD_USER_INPUT'],
     [
       'an unknown field of an input variable',
