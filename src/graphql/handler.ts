@@ -61,6 +61,7 @@ export async function openGraphql(config: Config, { backend, log, metrics, guard
   };
   const page: Page = {
     name: PATH,
+    isLimited: true,
     handle: async ({ search }) => ({
       status: 200,
       headers: LANDING_PAGE_HEADERS,
