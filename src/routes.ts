@@ -52,10 +52,11 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
   }
 
   async function answerPage(request: HttpRequest, page: Page): Promise<RoutedReply> {
-    const { name, methods = ['GET'], isProbe, handle } = page;
+    const { name, methods = ['GET'], isProbe, isLimited, handle } = page;
     const caller = isProbe ? `probes of ${request.caller}` : request.caller;
+    let reply: Reply;
     try {
-      const reply = await takeTurn(
+      reply = await takeTurn(
         caller,
         () => {
           if (cors.isPreflight(request)) return allow(request);
@@ -66,10 +67,12 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
         0,
         isProbe,
       );
-      return { reply, route: name };
     } catch (thrown) {
-      return { reply: toErrorPage(request, toStoreError(thrown)), route: name };
+      reply = toErrorPage(request, toStoreError(thrown));
     }
+    const session = isLimited ? await access.open(undefined, request.client.network) : undefined;
+    const allowance = await session?.allowance();
+    return { reply, route: name, windows: allowance?.windows };
   }
 
   async function answer(request: HttpRequest, api: Api): Promise<RoutedReply> {

@@ -22,7 +22,7 @@ import {
 } from 'graphql';
 import { findBrownout, LOOKUP_SUNSET, type Brownout } from '../pets/removal.js';
 import { InvalidArgument, MAX_LOCATIONS, RequestErrors, toInputError } from './errors.js';
-import { PRICES, toPlaceBytes } from './prices.js';
+import { PRICES } from './prices.js';
 import { createWriterCompiler } from './write.js';
 import type { Variables, Compiled, RootField, Deprecation } from './types.js';
 
@@ -86,8 +86,7 @@ export function compile(
     return {
       ...place,
       write,
-      // The error of an unknown status names its place.
-      maxBytes: statuses.reduce((sum, one) => sum + responseKey.length + toPlaceBytes(one), maxBytes),
+      maxBytes,
       isAddition: root.operation === OperationTypeNode.MUTATION,
       toArguments: compileArguments(args, node),
       price: PRICES[name as keyof typeof PRICES] as RootField['price'],
@@ -218,7 +217,11 @@ function compileIntrospection(
   const document: DocumentNode = { kind: Kind.DOCUMENT, definitions: [operation, ...fragments.values()] };
   return toFree((variableValues) => {
     const { data, errors } = executeSync({ schema, document, variableValues });
-    if (errors) throw new InvalidArgument('An argument of this introspection does not fit.', locate(selections)[0]);
+    if (errors)
+      throw new RequestErrors(
+        422,
+        errors.map(({ message, locations = [] }) => toInputError(message, locations)),
+      );
     return JSON.stringify(Object.values(data ?? {})[0] ?? null);
   });
 }

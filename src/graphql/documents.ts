@@ -26,6 +26,7 @@ export interface DocumentsOptions {
 const MAX_NAME = 100;
 const LOOK_EVERY_MS = 1_000;
 const PERSISTED_CHARACTERS = 1_000_000;
+const MAX_PERSISTED_CHARACTERS = 50_000;
 
 export type Documents = Awaited<ReturnType<typeof openDocuments>>;
 
@@ -40,6 +41,7 @@ export async function openDocuments({ path, others = 'allowed', count, check, lo
   let trusted: ReadonlySet<string> = new Set();
   const persisted = new LRUCache<string, string>({
     maxSize: PERSISTED_CHARACTERS,
+    maxEntrySize: MAX_PERSISTED_CHARACTERS,
     sizeCalculation: (text) => text.length + 64,
   });
 

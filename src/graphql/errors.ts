@@ -16,13 +16,13 @@ export class RequestErrors extends Error {
   }
 }
 
-/** Refuses one argument of a field. */
+/** Refuses one argument of a field in a way that REST does not have. */
 export class InvalidArgument extends StoreError {
   constructor(
     message: string,
     readonly location: SourceLocation | undefined,
   ) {
-    super('invalid_request', message);
+    super('invalid_request', message, { graphqlOnly: true });
   }
 }
 

@@ -11,7 +11,7 @@ import { findLookupRefusal, type Brownout } from '../pets/removal.js';
 import { RequestErrors } from './errors.js';
 import { toDocumentMs } from './limits.js';
 import type { Prepare } from './prepare.js';
-import { price } from './prices.js';
+import { MAX_STATUS_ERRORS, price } from './prices.js';
 import { run, writeRefusal } from './run.js';
 import type { ExecutedOperation, OperationRequest, Prepared } from './types.js';
 
@@ -20,8 +20,6 @@ type BatchEntry = Partial<ExecutedOperation> & { idempotencyKey?: IdempotencyKey
 
 /** After this time, a batch lets other requests run, in milliseconds. */
 const LONG_MS = 2;
-/** In a response: a hundred animals of an unknown status may have it at many places each. */
-const MAX_STATUS_ERRORS = 1_000;
 
 /**
  * Creates the straight line that every operation takes: prepare → price → admit → run → write.

@@ -74,6 +74,7 @@ export function createGraphql(
   };
   const page: Page = {
     name: PATH,
+    isLimited: true,
     handle: async ({ search }) => ({
       status: 200,
       headers: LANDING_PAGE_HEADERS,

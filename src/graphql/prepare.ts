@@ -37,7 +37,8 @@ interface KnownDocument {
 /** The bounds of the cache: documents, and the characters and compiled fields that all and each of them keep. */
 const MAX_DOCUMENTS = 2_000;
 const MAX_SIZE = 500_000;
-const MAX_DOCUMENT_SIZE = 250_000;
+/** A hundred aliased lookups take some 15,000. A larger document is not kept, so that few cannot evict all others. */
+const MAX_DOCUMENT_SIZE = 25_000;
 /** How many characters of a document take as much memory as one compiled field. */
 const FIELD_CHARACTERS = 4;
 /** A longer body gets no suggestions for its mistakes: they would take long. */
@@ -59,11 +60,13 @@ export function createPrepare(
     maxEntrySize: MAX_DOCUMENT_SIZE,
     sizeCalculation: ({ fields }, query) => query.length + FIELD_CHARACTERS * fields,
   });
+  const preparing = new Map<string, Promise<unknown>>();
 
   return prepare;
 
   /**
-   * Finds the operation that a request asks for, and coerces its variables. The caller pays for new documents.
+   * Finds the operation that a request asks for, and coerces its variables. The caller pays for new documents; others
+   * that ask for the same in the meantime wait.
    * @param answer - receives the name of a document that is not trusted
    * @throws RequestErrors, StoreError
    */
@@ -73,13 +76,23 @@ export function createPrepare(
     answer: Partial<ExecutedOperation>,
   ): MaybePromise<Prepared> {
     const query = documents.find(request, http, answer);
+    const pay = () => budget(http.caller, query, () => prepareNew(query, request, http));
+    const known = findKnown(query, request, http);
+    if (known) return known;
+    const first = preparing.get(query);
+    if (first) return first.then(() => findKnown(query, request, http) ?? pay());
+    const prepared = pay();
+    const done = (): unknown => preparing.delete(query);
+    preparing.set(query, prepared.then(done, done));
+    return prepared;
+  }
+
+  function findKnown(query: string, request: OperationRequest, http: HttpRequest): Prepared | undefined {
     const operation = cache.get(query)?.operations.get(request.operationName ?? '');
-    if (operation) {
-      const variables = toVariables(operation, request, http);
-      const compiled = operation.variants.get(toVariant(operation, variables));
-      if (compiled) return finish(request, { operation, compiled, variables });
-    }
-    return budget(http.caller, query, () => prepareNew(query, request, http));
+    if (!operation) return undefined;
+    const variables = toVariables(operation, request, http);
+    const compiled = operation.variants.get(toVariant(operation, variables));
+    return compiled && finish(request, { operation, compiled, variables });
   }
 
   async function prepareNew(query: string, request: OperationRequest, http: HttpRequest): Promise<Prepared> {

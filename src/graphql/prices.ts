@@ -3,6 +3,7 @@ import { keyReadOnly } from '../access/refusals.js';
 import { StoreError, toStoreError } from '../errors.js';
 import { parseInt64 } from '../pets/int64.js';
 import { keyOf, parseNewPet, parsePetQuery, type UntrustedNewPet, type UntrustedPetQuery } from '../pets/pet.js';
+import { RequestErrors } from './errors.js';
 import type {
   Mutation,
   MutationAddPetArgs,
@@ -40,9 +41,13 @@ const RESPONSE_BYTES = 300;
 /** The error of one field, without its places, the response key and what its message quotes. */
 const ERROR_BYTES = 600;
 const LOCATION_BYTES = 40;
+/** In a response: a hundred animals of an unknown status may have it at many places each. */
+export const MAX_STATUS_ERRORS = 1_000;
+/** One of them, without its place. */
+const STATUS_ERROR_BYTES = 400;
 
 /** What names the place of an error takes at most. */
-export function toPlaceBytes({ responseKey, locations }: FieldPlace): number {
+function toPlaceBytes({ responseKey, locations }: FieldPlace): number {
   return responseKey.length + LOCATION_BYTES * locations.length;
 }
 
@@ -53,7 +58,7 @@ const NO_FAILURES: readonly Failure[] = [];
  * addition with a read-only key.
  * @param limit - of the responses to the operations of an HTTP request together, in bytes
  * @param left - what those before this one leave of it
- * @throws StoreError `operation_too_large` if the response could have more bytes
+ * @throws StoreError `operation_too_large` if the response could have more bytes; RequestErrors from introspection
  */
 export function price({ compiled, variables }: Prepared, limit: number, left: number, readOnly = false): Priced {
   const fields: PricedField[] = [];
@@ -63,6 +68,8 @@ export function price({ compiled, variables }: Prepared, limit: number, left: nu
   let dryBytes = RESPONSE_BYTES;
   let isDryRun = false;
   let unkeyed = 0;
+  let statusErrors = 0;
+  let statusErrorBytes = 0;
   for (const field of compiled.fields) {
     const { responseKey } = field;
     let errorBytes = ERROR_BYTES + toPlaceBytes(field);
@@ -87,7 +94,11 @@ export function price({ compiled, variables }: Prepared, limit: number, left: nu
       if (key === undefined) unkeyed += cost;
       else keys.add(key);
       dataBytes = maxObjects * (field.maxBytes + 1) + 2;
+      statusErrors += maxObjects * field.statuses.length;
+      for (const status of field.statuses)
+        statusErrorBytes = Math.max(statusErrorBytes, STATUS_ERROR_BYTES + responseKey.length + toPlaceBytes(status));
     } catch (thrown) {
+      if (thrown instanceof RequestErrors) throw thrown;
       priced.error = toStoreError(thrown);
       // The message is in the response twice.
       errorBytes += 2 * Buffer.byteLength(JSON.stringify(priced.error.message));
@@ -97,6 +108,7 @@ export function price({ compiled, variables }: Prepared, limit: number, left: nu
     dryBytes += priced.cost > 0 || priced.error ? responseKey.length + 8 : fieldBytes;
     if (dryBytes > left) throw tooLong(limit, left);
   }
+  maxBytes += Math.min(statusErrors, MAX_STATUS_ERRORS) * statusErrorBytes;
   if (maxBytes > left && !isDryRun) throw tooLong(limit, left);
   const cost = unkeyed + keys.size;
   return { fields, isDryRun, cost, charge: isDryRun ? 0 : cost, maxBytes: isDryRun ? dryBytes : maxBytes };

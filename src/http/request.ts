@@ -88,8 +88,12 @@ function toOriginForm(target: string): string {
   return pathname + search;
 }
 
+/** No route is longer, in characters. */
+const MAX_PATH_LENGTH = 300;
+
 /** Decodes the characters that need no encoding: https://www.rfc-editor.org/rfc/rfc3986#section-6.2.2.2 */
 function normalizePath(path: string): string {
+  if (path.length > MAX_PATH_LENGTH) return path;
   return path.replace(/%[0-7][0-9a-f]/gi, (encoded) => {
     const character = decodeURIComponent(encoded);
     return /[\w.~-]/.test(character) ? character : encoded;

@@ -42,5 +42,7 @@ export interface Page {
   readonly methods?: readonly string[];
   /** Whether it waits only for other probes, because others decide by it whether the program lives. */
   readonly isProbe?: boolean;
+  /** Whether it has the limit headers of an interface: those of a client without a key. */
+  readonly isLimited?: boolean;
   readonly handle: (request: HttpRequest) => MaybePromise<Reply>;
 }

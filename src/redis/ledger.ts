@@ -6,6 +6,8 @@ import type { RedisClient } from './client.js';
 
 /** Smaller differences of the clocks are ignored, so that the end of a window does not move. */
 const CLOCK_TOLERANCE_MS = 1_000;
+/** Between two questions about a ban that is known, in milliseconds. */
+const ASK_AGAIN_MS = 1_000;
 /** A window so close to its end may be over when the call arrives. */
 const LAST_MS = 2_000;
 
@@ -24,10 +26,15 @@ export function shareLedger(
   const me = randomBytes(6).toString('base64url');
   /** How far the clock of Redis is ahead of `monotonicNow`, in milliseconds. */
   let ahead = 0;
+  let outages = 0;
+  const asked = new Set<string>();
 
   client.onUp(async () => {
+    const outage = ++outages;
     for (const { account, counts, bannedUntil } of local.list()) {
-      if (client.isUp && (bannedUntil || counts.some(({ own }) => own > 0))) await ask(account, 0);
+      const now = monotonicNow();
+      const isOpen = bannedUntil > now || counts.some(({ own, closesAt }) => own > 0 && closesAt > now);
+      if (isOpen && client.isUp && outage === outages) await ask(account, 0);
     }
   });
   return {
@@ -38,7 +45,11 @@ export function shareLedger(
     findBan(account) {
       const ban = local.findBan(account);
       // Redis may have lost the ban, and the request ends here.
-      if (ban) void ask(account, 0);
+      if (ban && !asked.has(account.id)) {
+        asked.add(account.id);
+        setTimeout(() => asked.delete(account.id), ASK_AGAIN_MS).unref();
+        void ask(account, 0);
+      }
       return ban;
     },
   };

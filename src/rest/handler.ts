@@ -76,7 +76,7 @@ export function createRest(
     const refusal = findLookupRefusal(brownouts);
     if (refusal !== undefined) throw new StoreError('no_such_route', `There is no such path. ${refusal}`);
     parseQuery(noQuery, search);
-    const { petId: id } = parseInput(lookupPath, { petId: LOOKUP_PATH.exec(path)?.[1] });
+    const { id } = parseInput(lookupPath, { id: LOOKUP_PATH.exec(path)?.[1] });
     return async (call) => {
       const found = await source.findMany([id], call);
       return jsonReply(200, formatPet(pickPet(found, id)));

@@ -51,7 +51,7 @@ export const usageQuery = z.strictObject(
 
 export const emptyBody = z.strictObject({}, explain('property', 'A rotation takes none.'));
 
-export const lookupPath = z.strictObject({ petId: int64Text });
+export const lookupPath = z.strictObject({ id: int64Text });
 
 export const noQuery = z.strictObject({}, explain('parameter', 'This request takes none.'));
 

@@ -32,6 +32,9 @@ describe.each(MODES)('browser pages, %s store', (mode) => {
     expect(page).toContain('new window.EmbeddedSandbox(');
     expect(page).toContain('"headers":{"Authorization":"Bearer "}');
     expect(page).not.toMatch(KEY);
+    expect(response.headers.get('ratelimit-policy')).toBe('"minute";q=60;w=60');
+    const refused = await gateway.fetch('/graphql', { method: 'DELETE', headers: BROWSER });
+    expect([refused.status, refused.headers.get('x-ratelimit-limit')]).toEqual([405, '60']);
   });
 
   it('are sent only to browsers; a client that accepts anything gets JSON', async () => {

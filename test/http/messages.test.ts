@@ -156,7 +156,7 @@ describe('messages', () => {
     ['/v1/pets/1?fields=name', 'Unknown parameter "fields". This request takes none.'],
     [
       '/v1/pets/seven',
-      'petId must be a whole number such as 42 in plain digits, from -9223372036854775808 to 9223372036854775807, got "seven".',
+      'id must be a whole number such as 42 in plain digits, from -9223372036854775808 to 9223372036854775807, got "seven".',
     ],
   ])('GET %s', async (path, message) => {
     expect(await (await send(path)).json()).toEqual({ code: 'invalid_request', message, status: 400 });

@@ -1,6 +1,7 @@
-import type { IncomingMessage } from 'node:http';
+import { IncomingMessage, ServerResponse } from 'node:http';
+import { Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { readAddress } from '../../src/http/request.js';
+import { HttpRequest, readAddress } from '../../src/http/request.js';
 import { sendRaw } from '../hostile/raw-http.js';
 import { startGateway, type Gateway } from '../support/gateway.js';
 import { request } from '../support/raw-request.js';
@@ -13,6 +14,15 @@ it.each([
 ])('a client with the address %s is counted as %s', (forwarded, network) => {
   const message = { headers: { 'x-forwarded-for': forwarded }, socket: {} } as unknown as IncomingMessage;
   expect(readAddress(message, true).network).toBe(network);
+});
+
+it('a path that is longer than every route is not decoded', () => {
+  const toPath = (url: string): string => {
+    const message = Object.assign(new IncomingMessage(new Socket()), { url });
+    return new HttpRequest(message, new ServerResponse(message), { address: 'x', network: 'x' }).path;
+  };
+  const [short, long] = ['/%41'.repeat(50), '/%41'.repeat(100)] as const;
+  expect([toPath(short), toPath(long)]).toEqual(['/A'.repeat(50), long]);
 });
 
 describe('requests in other forms', () => {

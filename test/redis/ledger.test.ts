@@ -229,6 +229,56 @@ describe.each(KINDS)('a ledger', ({ name, make, suite }) => {
   });
 });
 
+/** A Redis that never replies in time, and what it was asked. */
+function fakeRedis() {
+  const asked: string[] = [];
+  const redis = {
+    asked,
+    isUp: true,
+    onUp: (listener: () => unknown): void => void (redis.up = listener),
+    up: (): unknown => undefined,
+    defineScript: () => async (keys: string[]) => {
+      asked.push(/{(.*)}/.exec(keys[0] as string)?.[1] as string);
+      return Promise.resolve(undefined);
+    },
+  };
+  return redis;
+}
+
+describe('the end of an outage of Redis', () => {
+  it('asks once about each account with an open window', async () => {
+    const client = fakeRedis();
+    const ledger = shareLedger(client as unknown as RedisClient, createMemoryLedger(), nameOf);
+    for (const [id, seconds] of [
+      ['closed', 0.001],
+      ['a', 60],
+      ['b', 60],
+    ] as const)
+      await ledger.admit({ id, windows: [{ name: 'minute', seconds, limit: 60 }] }, 1);
+    await sleep(10);
+    client.asked.length = 0;
+    // It is interrupted at once.
+    await Promise.all([client.up(), client.up()]);
+    expect(client.asked.sort()).toEqual(['a', 'b', 'b']);
+  });
+});
+
+describe('a banned account', () => {
+  it('asks Redis once a second, however many requests it sends', async () => {
+    const client = fakeRedis();
+    const bans = { banAfter: 0, banSeconds: 60 };
+    const ledger = shareLedger(client as unknown as RedisClient, createMemoryLedger(bans), nameOf, bans);
+    const account: Account = { id: 'a', windows: [{ name: 'minute', seconds: 60, limit: 1 }] };
+    for (let i = 0; i < 2; i++) await ledger.admit(account, 1);
+    client.asked.length = 0;
+    for (let i = 0; i < 10; i++) expect(ledger.findBan(account)).toMatchObject({ outcome: 'banned' });
+    expect(client.asked).toHaveLength(1);
+    await sleep(1_100);
+    ledger.findBan(account);
+    expect(client.asked).toHaveLength(2);
+  });
+});
+
 describeWithRedis('a window that Redis has closed a little earlier', () => {
   it('leaves nothing to the next one', async () => {
     const { client } = await openTestRedis(redisUrl(), LONG_TIMEOUT);
