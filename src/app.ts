@@ -43,7 +43,6 @@ export interface AppParts {
   readonly decorateDatabase?: (database: Database) => Database;
   /** Ends a start that waits for what it depends on. */
   readonly signal?: AbortSignal;
-  /** The lines of the log that could not be written. */
   readonly lostLines?: () => number;
 }
 

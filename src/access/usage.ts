@@ -27,7 +27,6 @@ export interface UsageFilter {
   readonly id?: string;
   /** A moment of the first day. */
   readonly since: Date;
-  /** Only what is deprecated. */
   readonly deprecated?: boolean;
   readonly limit: number;
 }

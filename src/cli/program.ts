@@ -10,7 +10,6 @@ import { createPgDatabase } from '../store/pg-database.js';
 import { openDatabase } from '../store/store-backend.js';
 import { isListening, SERVER_SOCKET, toSocketDirectory } from '../store/store-lock.js';
 
-/** A report takes longer than a request. */
 const TIMEOUT_MS = 60_000;
 
 /** Creates a command whose errors are one line each. */
@@ -89,7 +88,6 @@ export async function openForCommand(store: StoreConfig): Promise<Database> {
   return createPgDatabase({ url, pool: 1, prepare: false, statementTimeoutMs: TIMEOUT_MS });
 }
 
-/** Describes a store, without the password in its URL. */
 function describeStore(store: StoreConfig): string {
   if (store.kind === 'embedded') return `the embedded store in ${store.directory}`;
   const urls = splitHosts(store.url).map((url) => new URL(url));

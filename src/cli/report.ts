@@ -38,7 +38,6 @@ export async function renderReport(report: KeyReport, store: string): Promise<st
   return page.replace(/\{\{(\w+)\}\}/g, (_, name: string) => parts[name] ?? toHtml(values[name] ?? null));
 }
 
-/** Draws a column for each entry, with its values above each other. Their names are classes. */
 function plot(label: string, columns: readonly { title: string; values: Readonly<Record<string, number>> }[]): string {
   const most = Math.max(...columns.map(({ values }) => addUp(Object.values(values)))) || 1;
   const drawn = columns.map(({ title, values }, x) => {

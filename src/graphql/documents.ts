@@ -15,7 +15,6 @@ import type { ExecutedOperation, OperationRequest } from './types.js';
 export interface DocumentsOptions {
   /** The manifest. Without one, no document is trusted. */
   readonly path?: string;
-  /** What happens to other documents. */
   readonly others?: 'refused' | 'reported' | 'allowed';
   readonly count: (outcome: 'refused' | 'reported') => void;
   readonly check: Apollo['check'];

@@ -52,7 +52,6 @@ export async function openEngine(config: Config, log: Log, { countUntrusted: cou
   return { schema, apollo, documents, close };
 }
 
-/** Puts /graphql together. */
 export function createGraphql(
   config: Config,
   { schema, apollo, documents }: Engine,

@@ -76,9 +76,9 @@ export function createPrepare(
     answer: Partial<ExecutedOperation>,
   ): MaybePromise<Prepared> {
     const query = documents.find(request, http, answer);
-    const pay = () => budget(http.caller, query, () => prepareNew(query, request, http));
     const known = findKnown(query, request, http);
     if (known) return known;
+    const pay = () => budget(http.caller, query, () => prepareNew(query, request, http));
     const first = preparing.get(query);
     if (first) return first.then(() => findKnown(query, request, http) ?? pay());
     const prepared = pay();
@@ -181,7 +181,6 @@ export function createPrepare(
 
 export type Prepare = ReturnType<typeof createPrepare>;
 
-/** Names the conditions of `@skip` and `@include` with their values. */
 function toVariant({ conditions }: Operation, variables: Variables): string {
   return conditions.map((one) => String(variables[one])).join();
 }

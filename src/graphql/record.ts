@@ -7,9 +7,7 @@ import type { ExecutedOperation, OperationResponse } from './types.js';
 
 /** Precedes the names of operations that are not trusted. No name in GraphQL has a colon. */
 const UNTRUSTED = 'untrusted:';
-/** The name of an operation that could not be prepared. */
 const UNKNOWN = 'unknown';
-/** Characters of an operation's name. */
 const MAX_NAME = 100;
 
 /**

@@ -43,7 +43,6 @@ export interface Compiled {
   readonly namesLookup: boolean;
   /** Whether all root fields, skipped ones too, are introspection and `__typename`. */
   readonly isSchemaOnly: boolean;
-  /** How many fields it consists of. */
   readonly size: number;
 }
 
@@ -61,7 +60,6 @@ export type Writer = (value: unknown) => string;
 
 export interface CompiledWriter {
   readonly write: Writer;
-  /** The most that it writes of one object. */
   readonly maxBytes: number;
 }
 
@@ -71,7 +69,6 @@ export interface FieldPlace {
 }
 
 export interface RootField extends CompiledWriter, FieldPlace {
-  /** Whether a read-only key may not run it. */
   readonly isAddition: boolean;
   /** @throws InvalidArgument if a value does not fit its type */
   readonly toArguments: (variables: Variables) => Variables;
@@ -99,9 +96,7 @@ export interface Price<Args = unknown> {
   readonly lookup?: Int64;
   /** The most animals, or other objects, that the field may return. */
   readonly maxObjects: number;
-  /** As parsed, for the resolver. */
   readonly args: Args;
-  /** Whether the operation is priced only. */
   readonly isDryRun?: boolean;
 }
 
@@ -140,7 +135,6 @@ export interface OperationContext {
   readonly session: Session;
   readonly call: Call;
   readonly source: PetSource;
-  /** Shared by all operations of the HTTP request. */
   readonly load: PetLoader;
   /** What was looked up for the operation. */
   readonly found?: FoundPets;
@@ -154,7 +148,6 @@ export interface OperationContext {
 export interface OperationResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /** JSON. */
   readonly body: string;
   readonly hasData: boolean;
   readonly failures: readonly StoreError[];

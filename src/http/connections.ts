@@ -28,7 +28,6 @@ const MANY_IN_FLIGHT = 500;
 const MAX_WAITING_BYTES = 64 * 1_024 * 1_024;
 
 interface Connection {
-  /** Those that are not complete. */
   readonly responses: ServerResponse[];
   /** Whether it serves no further requests. */
   isEnding: boolean;

@@ -9,7 +9,6 @@ export interface Reply {
   readonly body: string | Uint8Array;
   /** What the log line of the request says further. */
   readonly logged?: LoggedFields;
-  /** What went wrong, for the log. */
   readonly failures?: readonly StoreError[];
   /** What the handler knows of its own work, in milliseconds of the event loop. */
   readonly busyMs?: number;
@@ -22,7 +21,6 @@ export interface LoggedFields {
   /** The names of the operations. An operation without a name is listed by its type. */
   readonly operations?: string;
   readonly deprecated?: boolean;
-  /** The names and ids of documents that are not trusted. */
   readonly untrusted?: string;
   /** The client's name, if the request used something deprecated or not trusted. */
   readonly client?: string;

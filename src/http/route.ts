@@ -16,7 +16,6 @@ export interface Route {
   readonly requiresKey: (session: Session) => boolean;
   /** Whether it is also served while keys cannot be looked up. */
   readonly isPublic?: boolean;
-  /** The headers of every response. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Further headers of the responses to other methods than POST. */
   readonly readHeaders?: Readonly<Record<string, string>>;

@@ -99,7 +99,6 @@ function scan(text: string) {
   let deepest = 0;
   /** Colons, of which each member has one. */
   let members = 0;
-  /** Commas. */
   let separators = 0;
   /** Where the numbers begin and end, alternately, that are not exact. */
   const inexact: number[] = [];
@@ -137,7 +136,6 @@ function findEnd(sticky: RegExp, text: string, start: number): number {
   return sticky.lastIndex;
 }
 
-/** Begins the string that stands for an inexact number. */
 const MARK = randomUUID();
 
 /** @param value - the text as `JSON.parse` returns it, with rounded numbers */

@@ -123,7 +123,6 @@ async function replyFile(request: HttpRequest, name: string, fill = (text: strin
   return { status: 200, headers: { ...HEADERS[type] }, body: fill(named) };
 }
 
-/** Describes the server at `GET /`. */
 function describeServer({ version, keyPage, isStore, hasSchema, newKeyCommand }: PagesOptions) {
   const links = [
     { rel: 'explorer', href: '/explorer', title: 'GraphQL explorer' },

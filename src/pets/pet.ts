@@ -17,7 +17,6 @@ export interface Pet {
 export type NewPet = Omit<Pet, 'id' | 'statusError'>;
 
 export interface PetQuery {
-  /** The most animals to return, 1 to 100. */
   readonly limit: number;
   readonly status?: PetStatus;
   /** Only animals with a greater id. */

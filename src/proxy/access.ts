@@ -16,7 +16,6 @@ export interface ProxyAccessOptions {
   readonly addressLedger: Ledger;
   /** The plan of keys whose limits the upstream does not state. */
   readonly defaultPlan: ProxyConfig['defaultPlan'];
-  /** Counts their requests. */
   readonly defaultLedger: Ledger;
   /** Absent without Redis. */
   readonly cooldowns: Cooldowns | undefined;

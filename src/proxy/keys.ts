@@ -14,7 +14,6 @@ const LONG_MS = 60_000;
 /** Resets closer than this belong to the same window, because the upstream states whole seconds. */
 const SAME_WINDOW_MS = 2_000;
 
-/** Keys that are remembered. */
 const CAPACITY = 100_000;
 
 export type Keys = ReturnType<typeof createKeys>;

@@ -82,7 +82,6 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
   #id = '';
   /** 0 until this attempt was sent. */
   #sentAt = 0;
-  /** Whether undici has this attempt. */
   #isOpen = false;
   #pause: NodeJS.Timeout | undefined;
   #controller: Dispatcher.DispatchController | undefined;

@@ -75,7 +75,6 @@ function only([result]: readonly Result[]): Result | undefined {
   return result;
 }
 
-/** Reads an animal that was added, or the one with the id in the path. */
 function readPet(answer: UpstreamAnswer, path: string): Result {
   const { status, body } = answer;
   if (status < 200 || status > 299) return fromAnswer(answer);

@@ -35,7 +35,6 @@ export type RedisClient = Awaited<ReturnType<typeof openRedis>>;
 
 export interface RedisOptions {
   readonly url: string;
-  /** The variable with the URL. */
   readonly setting?: string;
   readonly timeoutMs: number;
   readonly log?: Log;
@@ -56,7 +55,6 @@ export async function openRedis(options: RedisOptions) {
   const listeners: (() => unknown)[] = [];
   let isUp = false;
   let wasUp = false;
-  /** Of the connection. */
   let failure: Error | undefined;
   let lateSince = Infinity;
 

@@ -31,14 +31,12 @@ export interface RestOptions {
   readonly usage?: UsageCounter;
   readonly ownKeys: OwnKeys;
   readonly guardRateLimit: RateLimitGuard;
-  /** Whether a key may replace its own secret. */
   readonly keySelfRotation: boolean;
 }
 
 /** Validates a request, uncharged, and returns what to run. */
 type Endpoint = (request: HttpRequest, session: Session) => (call: Call) => Promise<Reply>;
 
-/** The most rows of usage. */
 const MAX_ROWS = 2_000;
 const DAY_MS = 86_400_000;
 const LOOKUP_PATH = /^\/v1\/pets\/([^/]+)$/;

@@ -15,7 +15,6 @@ const int64 = z
   })
   .transform((value) => String(value) as Int64);
 
-/** In a path or a query. */
 const int64Text = z.string().refine(isInt64, INT64_RULE);
 
 export const newPetBody = z.strictObject(

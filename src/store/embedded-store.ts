@@ -12,7 +12,6 @@ import type { Database, Statement } from './database.js';
 import { serveClient } from './postgres-socket.js';
 import { lockStore } from './store-lock.js';
 
-/** The folder of a store in `DATA_DIR`. */
 const FILES = 'postgres';
 const POSTGRES_VERSION = '18';
 /** In a line of JSON, the name and size of each file and, with null, each directory. Then the bytes of all files. */

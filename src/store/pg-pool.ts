@@ -6,7 +6,6 @@ import { askOnce } from './pg-hosts.js';
 import { createSlots } from './slots.js';
 
 interface PgPoolOptions {
-  /** The most connections. */
   readonly max: number;
   /** The server that new connections go to. */
   readonly url: () => string;
@@ -39,9 +38,7 @@ const SETTINGS =
 export type PgClient = pg.Client & {
   /** Begins its `application_name`, so that its session can be found on the server. */
   readonly id: string;
-  /** Of its server. */
   readonly url: string;
-  /** What broke it. */
   readonly failure: Error | undefined;
   /** The names of the statements that the server keeps. Undefined if it should keep none. */
   readonly parsed: Set<string> | undefined;

@@ -10,7 +10,6 @@ export interface KeyRecord {
   readonly plan: Plan;
   readonly label: string | null;
   readonly limits: PlanLimits;
-  /** Whether it may not add animals. */
   readonly readOnly: boolean;
   readonly createdAt: Date;
   readonly expiresAt: Date | null;
@@ -215,7 +214,6 @@ function toConditions({ plan, active, unusedMs, expiringMs }: KeyFilter): unknow
   return [plan, active, unusedMs, expiringMs];
 }
 
-/** Returns the properties that differ, as JSON text. */
 function toChanges(before: object, after: object): string {
   const old = before as Readonly<Record<string, unknown>>;
   const changes = Object.entries(after)

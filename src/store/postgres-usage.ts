@@ -28,7 +28,6 @@ const ADD = {
 const COUNTS = ['requests', 'cost', 'errors', 'refused'];
 const addUp = COUNTS.map((name) => `sum(${name}::float8) AS ${name}`).join();
 
-/** Adds usage up by key and columns. */
 function listUsage(name: string, columns: string, order = 'cost DESC, requests DESC', condition = ''): Statement {
   return {
     name,

@@ -7,7 +7,6 @@ const HOUR_MS = 3_600_000;
 const IDEMPOTENCY_DAYS = 1;
 const USAGE_DAYS = 366;
 
-/** The column that tells the age of a row. */
 const AGES = { idempotent_adds: 'created_at', usage: 'starts_at', key_log: 'at' };
 
 /** Deletes rows that are older than so many days, in batches. */

@@ -27,7 +27,6 @@ export interface StoreBackendOptions extends Pick<Config, 'bans' | 'startTimeout
   readonly log: Log;
   readonly metrics: Metrics;
   readonly sharing?: Sharing;
-  /** Wraps the database, for tests. */
   readonly decorateDatabase?: (database: Database) => Database;
 }
 
