@@ -1,4 +1,4 @@
-import { createBoundedCache } from '../bounded-cache.js';
+import { copyStart, createBoundedCache } from '../bounded-cache.js';
 import { StoreError } from '../errors.js';
 import { JSON_TYPE, type Reply } from '../http/reply.js';
 import type { Api, Route } from '../http/route.js';
@@ -30,9 +30,11 @@ export function createMcp(options: McpOptions): Api {
       const { keyId = '' } = session;
       const { _meta, clientInfo } = message?.params ?? {};
       const { name } = _meta?.['io.modelcontextprotocol/clientInfo'] ?? clientInfo ?? {};
-      if (typeof name === 'string') agents.set(keyId, { name: name.slice(0, 200) });
-      http.agentName = agents.get(keyId)?.name;
-      if (message?.method !== 'tools/call') await session.requireKey();
+      const isCall = message?.method === 'tools/call';
+      if (!isCall) await session.requireKey();
+      const agent = typeof name === 'string' ? { name: copyStart(name, 200) } : agents.get(keyId);
+      if (agent && !isCall) agents.set(keyId, agent);
+      http.agentName = agent?.name;
       // The SDK brings much that only agents need.
       const { answer } = await import('./server.js');
       return answer(message, http, session, options);
