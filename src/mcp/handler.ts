@@ -2,7 +2,7 @@ import { copyStart, createBoundedCache } from '../bounded-cache.js';
 import { StoreError } from '../errors.js';
 import { JSON_TYPE, type Reply } from '../http/reply.js';
 import type { Api, Route } from '../http/route.js';
-import { parseJsonBody } from '../json/exact-json.js';
+import { JsonNumber, parseJsonBody } from '../json/exact-json.js';
 import type { McpOptions, Message } from './server.js';
 
 const PATH = '/mcp';
@@ -28,6 +28,9 @@ export function createMcp(options: McpOptions): Api {
     async handle(http, session) {
       const message = parseJsonBody(http.body, EXAMPLE, MAX_VALUES) as Message | null;
       if (Array.isArray(message)) throw new StoreError('invalid_request', 'Send one message, not a batch.');
+      // The SDK would answer a rounded id, which is that of another message.
+      if (message?.id instanceof JsonNumber && !Number.isSafeInteger(Number(message.id)))
+        throw new StoreError('invalid_request', 'An id must be a string or an integer below 2^53.');
       const { keyId = '' } = session;
       const { _meta, clientInfo } = message?.params ?? {};
       const { name } = _meta?.['io.modelcontextprotocol/clientInfo'] ?? clientInfo ?? {};
