@@ -398,6 +398,10 @@ describeInBrowser('the offline explorer', () => {
     await page.getByText(/Again in \d+ s\./).waitFor();
     const again = page.getByRole('button', { name: 'Run again' });
     expect(await again.count()).toBe(0);
+    await again.waitFor();
+    await tab(page, 'AddPet').click();
+    await again.waitFor({ state: 'detached' });
+    await tab(page, 'ListPets').click();
     await again.click();
     await result(page, '"pets"');
     await again.waitFor({ state: 'detached' });
