@@ -513,7 +513,9 @@ describeInBrowser('the offline explorer', () => {
     await expect.poll(() => complaints.join()).toContain(`directive 'script-src 'self''`);
   });
 
-  it.each(LOOKS)('fits the window: $look', async ({ look, options }) => {
+  const LOW = { look: 'low-light', options: { viewport: { width: 844, height: 390 } } };
+
+  it.each([...LOOKS, LOW])('fits the window: $look', async ({ look, options }) => {
     const { page, complaints } = await open(options);
     await run(page);
     await result(page, 'Bella');
@@ -545,6 +547,8 @@ describeInBrowser('the offline explorer', () => {
 });
 
 /** The button of a GraphiQL tab. */
+    // Its own scrolling would hide the tabs for good.
+    expect(await page.evaluate(`document.querySelector('.graphiql-container').scrollTop`)).toBe(0);
 function tab(page: Page, name: string): Locator {
   return page.locator('.graphiql-tab-button', { hasText: name });
 }
