@@ -34,7 +34,7 @@ export function Price({ apiKey, windows }: PriceProps) {
     let timer: ReturnType<typeof setTimeout> | undefined;
     let latest: string | undefined = '';
     const ask = async (): Promise<void> => {
-      const dryRun = createDryRun(schema, queryEditor.getValue(), variableEditor.getValue(), queryEditor.operationName);
+      const dryRun = createDryRun(schema, queryEditor.getValue(), variableEditor.getValue());
       const asked = JSON.stringify(dryRun);
       if (asked === latest) return;
       latest = asked;
@@ -68,14 +68,14 @@ export function Price({ apiKey, windows }: PriceProps) {
   );
 }
 
-/** @returns undefined for what is not valid, or has a mutation */
-function createDryRun(schema: GraphQLSchema, query: string, variables: string, name?: string | null) {
+/** @returns undefined for what is not valid, has a mutation, or has several operations: nobody knows which will run */
+function createDryRun(schema: GraphQLSchema, query: string, variables: string) {
   try {
     const document = parse(query);
     if (validate(schema, document).length > 0) return undefined;
-    const operation = separateOperations(document)[name ?? ''];
+    const [operation, other] = Object.values(separateOperations(document));
     const values = JSON.parse(variables.trim() || '{}') as Record<string, unknown>;
-    return operation && { query: toDryRun(print(operation)), variables: values };
+    return operation && !other ? { query: toDryRun(print(operation)), variables: values } : undefined;
   } catch {
     return undefined;
   }

@@ -218,10 +218,6 @@ describeInBrowser('the offline explorer', () => {
     }
     await tab(page, 'AddPet').click();
     await price.waitFor({ state: 'detached' });
-    // A query beside a mutation. GraphiQL runs the first of them.
-    const both = 'query Q { pets { id } } mutation M { addPet(input: { name: "x", categoryId: 1 }) { id } }';
-    await type(page, '.graphiql-query-editor', both);
-    await page.getByText('Costs 1 of the 46 left this minute').waitFor();
     await tab(page, 'ListByStatus').click();
     await page.getByText('Costs 2 of the 46 left this minute').waitFor();
     await page.clock.setFixedTime(Date.now() + 60_000);
@@ -236,6 +232,11 @@ describeInBrowser('the offline explorer', () => {
   });
 
   async function remainingOf(key: string): Promise<string | null> {
+    // Nobody knows which of several will run.
+    await type(page, '.graphiql-query-editor', 'query One { pets { id } } query Two { pets(limit: 1) { id } }');
+    await price.waitFor({ state: 'detached' });
+    await type(page, '.graphiql-query-editor', '{ a: pets { id } b: pets(limit: 2) { id } }');
+    await page.getByText('Costs 2 of the 46 left this minute').waitFor();
     const { headers } = await gateway.graphql('{ __typename }', { key });
     return headers.get('x-ratelimit-remaining');
   }
