@@ -16,8 +16,10 @@ const LINKED = ADDRESS.has('query') && {
   variables: ADDRESS.get('variables') ?? '',
 };
 const TABS = [...(LINKED ? [LINKED] : []), ...EXAMPLES];
+// Otherwise a reload would open the link again, and discard what the user has changed.
+if (LINKED && tabStorage) history.replaceState(null, '', location.pathname + location.hash);
 // GraphiQL opens the tab that has the stored operation. Without one, it would add an empty tab after a reload.
-if (tabStorage?.getItem('graphiql:tabState') === null) {
+if (LINKED || tabStorage?.getItem('graphiql:tabState') === null) {
   writeItem('graphiql:query', TABS[0]?.query ?? '');
   writeItem('graphiql:variables', TABS[0]?.variables ?? '');
 }

@@ -139,6 +139,18 @@ describeInBrowser('the offline explorer', () => {
     }
   });
 
+  it('keeps what the user has changed after a link over a reload', async () => {
+    const { page } = await open({}, `?query=${encodeURIComponent('query Linked { rateLimit { plan } }')}`);
+    await type(page, '.graphiql-query-editor', 'query Changed { rateLimit { plan } }');
+    await tab(page, 'Changed').waitFor();
+    for (let reloads = 0; reloads < 2; reloads++) {
+      await page.waitForTimeout(1_000);
+      await page.reload();
+      await page.locator('.graphiql-query-editor').getByText('Changed').waitFor();
+      expect(await page.locator('.graphiql-tab').allInnerTexts()).toEqual(['Changed', ...EXAMPLES]);
+    }
+  });
+
   it('copies no link that servers would refuse', async () => {
     const { page } = await open({ permissions: ['clipboard-read', 'clipboard-write'] });
     const copied = (): Promise<string> => page.evaluate('navigator.clipboard.readText()');
