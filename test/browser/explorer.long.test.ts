@@ -497,6 +497,9 @@ describeInBrowser('the offline explorer', () => {
       page,
       '.graphiql-editor-tool .graphiql-editor:not(.hidden)',
       JSON.stringify({ Authorization: `Bearer ${key}` }),
+    // The explorer, as it was with the first key.
+    await page.evaluate('void setTimeout(() => history.back())');
+    await expect.poll(() => page.getByLabel('API key').inputValue()).toBe(keys[1]);
     );
     await run(page);
     await result(page, 'Bella');
