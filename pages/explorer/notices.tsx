@@ -58,10 +58,14 @@ function Refusal({ at, status, code, message, retryAfter }: RefusalProps) {
   // The button would run the operation of the tab that is open.
   if (openTab !== refusedTab) return null;
   return (
-    <Notice kind="error" title={`${status}: ${code}.`}>
+    <Notice kind="error" title={`${status}${code && ': '}${code}.`}>
       {message} {status === 401 && <>Paste a key above. {NEW_KEY}</>}
       {retryAfter !== undefined &&
-        (wait > 0 ? <b>Again in {formatSeconds(wait)}.</b> : <button onClick={runAgain}>Run again</button>)}
+        (wait > 0 ? (
+          <b role="timer">Again in {formatSeconds(wait)}.</b>
+        ) : (
+          <button onClick={runAgain}>Run again</button>
+        ))}
     </Notice>
   );
 }
