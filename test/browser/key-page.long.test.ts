@@ -138,6 +138,9 @@ describeInBrowser('the page of a key', () => {
     await page.route('**/v1/key/rotate', (route) => route.fulfill({ contentType: 'text/html', body: '<p>Log in' }));
     await page.getByRole('button', { name: 'Make a new secret' }).click();
     await page.getByRole('status').getByText('The response, with status 200, is not complete JSON.').waitFor();
+    await page.route('**/v1/key/rotate', (route) => route.fulfill({ status: 403, json: { error: 'forbidden' } }));
+    await page.getByRole('button', { name: 'Make a new secret' }).click();
+    await page.getByRole('status').getByText('The response has status 403.').waitFor();
     expect(await page.getByText('This is the new secret').isVisible()).toBe(false);
     expect(await page.evaluate(`sessionStorage['animal-store:key']`)).toBe(key);
     await close();
