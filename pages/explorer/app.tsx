@@ -85,7 +85,7 @@ export function App() {
       if (operation.operationName === 'IntrospectionQuery') {
         // In development, the schema needs no key, and a request with an invalid key would be refused.
         const { result, answer: keyless } = await send(operation, '');
-        return keyless.status === 401 && keyInUse.current ? (await send(operation, keyInUse.current)).result : result;
+        return keyless.status !== 200 && keyInUse.current ? (await send(operation, keyInUse.current)).result : result;
       }
       setMessage(undefined);
       try {
@@ -135,7 +135,7 @@ export function App() {
             {() => <Tools apiKey={key} onMessage={(text) => setMessage({ kind: 'info', text })} />}
           </GraphiQL.Toolbar>
           <GraphiQL.Footer>
-            <Price apiKey={key} windows={answer?.windows ?? []} />
+            <Price apiKey={key} answer={answer} />
           </GraphiQL.Footer>
           <Notices answer={answer} hasKey={key !== ''} message={message} />
         </GraphiQL>
