@@ -254,7 +254,7 @@ function isWanted({ signal }: Task): boolean {
 function isTemporary(result: unknown): result is PetError {
   if (!isPetError(result)) return false;
   const { code } = result;
-  // The store behind the gateway has refused it.
-  if (code === 'UPSTREAM_ERROR' && Number(result.error?.status) < 500) return false;
+  // The store behind the gateway has refused it, has no such function, or is something else.
+  if (code === 'UPSTREAM_ERROR' && result.retryAfter === undefined) return Number(result.error?.status) >= 500;
   return isStoreErrorCode(code) ? STORE_ERRORS[code].repeat !== 'no' : code !== 'UNRECOGNIZED';
 }
