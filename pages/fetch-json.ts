@@ -10,3 +10,9 @@ export async function fetchJson(path: string, init: RequestInit) {
   if (typeof body === 'object' && body !== null) return { response, body };
   throw new Error(`The response, with status ${response.status}, is not complete JSON. It may come from a proxy.`);
 }
+
+/** Returns why a request was refused, for the user. Something in front of the server may give no reason. */
+export function toError({ status }: Response, body: object): Error {
+  const { message } = body as { message?: unknown };
+  return new Error(typeof message === 'string' ? message : `The response has status ${status}.`);
+}

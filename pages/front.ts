@@ -10,6 +10,4 @@ curl.textContent = curl.textContent
   .replace(/http:\S+/, new URL('graphql', document.baseURI).href)
   .replace('YOUR_KEY', key || 'YOUR_KEY');
 
-// The browser may show this page again as it was, after the key has changed.
-addEventListener('pageshow', ({ persisted }) => persisted && location.reload());
 copyOnClick(copy, curl, key === '' ? 'Copied' : 'Copied with your key');

@@ -18,11 +18,18 @@ export const tabStorage = ((): Storage | null => {
  */
 export const keyMemory = {
   read: (): string => tabStorage?.getItem(KEY) ?? '',
-  write: (key: string): void => writeItem(KEY, key),
+  write: (key: string): void => {
+    writeItem(KEY, key);
+    known = keyMemory.read();
+  },
   readDevelopmentKeys: (): DevelopmentKeys =>
     JSON.parse(tabStorage?.getItem(DEVELOPMENT_KEYS) ?? '{}') as DevelopmentKeys,
   writeDevelopmentKeys: (keys: DevelopmentKeys): void => writeItem(DEVELOPMENT_KEYS, JSON.stringify(keys)),
 };
+
+let known = keyMemory.read();
+// The browser may show a page again as it was, after another page has changed the key.
+addEventListener('pageshow', ({ persisted }) => persisted && keyMemory.read() !== known && location.reload());
 
 /** Stores an item for this tab, if the browser lets it. */
 export function writeItem(name: string, value: string): void {

@@ -16,8 +16,10 @@ const LINKED = ADDRESS.has('query') && {
   variables: ADDRESS.get('variables') ?? '',
 };
 const TABS = [...(LINKED ? [LINKED] : []), ...EXAMPLES];
+// Otherwise a reload would open the link again, and discard what the user has changed.
+if (LINKED && tabStorage) history.replaceState(null, '', location.pathname + location.hash);
 // GraphiQL opens the tab that has the stored operation. Without one, it would add an empty tab after a reload.
-if (tabStorage?.getItem('graphiql:tabState') === null) {
+if (LINKED || tabStorage?.getItem('graphiql:tabState') === null) {
   writeItem('graphiql:query', TABS[0]?.query ?? '');
   writeItem('graphiql:variables', TABS[0]?.variables ?? '');
 }
@@ -83,7 +85,7 @@ export function App() {
       if (operation.operationName === 'IntrospectionQuery') {
         // In development, the schema needs no key, and a request with an invalid key would be refused.
         const { result, answer: keyless } = await send(operation, '');
-        return keyless.status === 401 && keyInUse.current ? (await send(operation, keyInUse.current)).result : result;
+        return keyless.status !== 200 && keyInUse.current ? (await send(operation, keyInUse.current)).result : result;
       }
       setMessage(undefined);
       try {
@@ -133,7 +135,7 @@ export function App() {
             {() => <Tools apiKey={key} onMessage={(text) => setMessage({ kind: 'info', text })} />}
           </GraphiQL.Toolbar>
           <GraphiQL.Footer>
-            <Price apiKey={key} windows={answer?.windows ?? []} />
+            <Price apiKey={key} answer={answer} />
           </GraphiQL.Footer>
           <Notices answer={answer} hasKey={key !== ''} message={message} />
         </GraphiQL>

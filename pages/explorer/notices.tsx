@@ -1,5 +1,5 @@
-import { useExecutionContext } from '@graphiql/react';
-import type { ReactNode } from 'react';
+import { useEditorContext, useExecutionContext } from '@graphiql/react';
+import { useState, type ReactNode } from 'react';
 import { formatSeconds, secondsUntil } from '../seconds.js';
 import { useNow } from './now.js';
 import type { Answer } from './server.js';
@@ -21,7 +21,7 @@ export function Notices({ answer, hasKey, message }: NoticesProps) {
   return (
     <div className="notices" role="status">
       {message && <Notice kind={message.kind} title={message.text} />}
-      {answer?.refusal && <Refusal at={answer.at} status={answer.status} {...answer.refusal} />}
+      {answer?.refusal && <Refusal key={answer.at} at={answer.at} status={answer.status} {...answer.refusal} />}
       {!hasKey && !answer && (
         <Notice kind="info" title="Running an operation needs an API key.">
           Open the address that the server printed when it started, or paste a key above. {NEW_KEY}
@@ -46,17 +46,26 @@ type RefusalProps = Pick<Answer, 'at' | 'status'> & NonNullable<Answer['refusal'
 
 function Refusal({ at, status, code, message, retryAfter }: RefusalProps) {
   const execution = useExecutionContext({ nonNull: true });
+  const { tabs, activeTabIndex } = useEditorContext({ nonNull: true });
+  const openTab = tabs[activeTabIndex]?.id;
+  const [refusedTab] = useState(openTab);
   const runAgain = (): void => {
     // This button disappears with the next answer, and would take the focus with it.
     document.querySelector<HTMLElement>('.graphiql-execute-button')?.focus();
     execution.run();
   };
   const wait = secondsUntil(at + (retryAfter ?? 0) * 1_000, useNow(retryAfter !== undefined));
+  // The button would run the operation of the tab that is open.
+  if (openTab !== refusedTab) return null;
   return (
-    <Notice kind="error" title={`${status}: ${code}.`}>
+    <Notice kind="error" title={`${status}${code && ': '}${code}.`}>
       {message} {status === 401 && <>Paste a key above. {NEW_KEY}</>}
       {retryAfter !== undefined &&
-        (wait > 0 ? <b>Again in {formatSeconds(wait)}.</b> : <button onClick={runAgain}>Run again</button>)}
+        (wait > 0 ? (
+          <b role="timer">Again in {formatSeconds(wait)}.</b>
+        ) : (
+          <button onClick={runAgain}>Run again</button>
+        ))}
     </Notice>
   );
 }

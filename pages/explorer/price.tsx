@@ -1,40 +1,40 @@
 import { useEditorContext, useSchemaStore } from '@graphiql/react';
 import { parse, print, separateOperations, validate, type GraphQLSchema } from 'graphql';
 import { useEffect, useState } from 'react';
-import type { LimitWindow } from '../../packages/client/src/limits.js';
 import { toDryRun } from '../../packages/client/src/price.js';
 import { leftOf } from './budget.js';
 import { useNow } from './now.js';
-import { send } from './server.js';
+import { send, type Answer } from './server.js';
 
 /** The server prices sixty operations a minute. */
 const TYPING_MS = 1_000;
 
 export interface PriceProps {
   readonly apiKey: string;
-  /** What the key has left. Empty if it is not known to be valid. */
-  readonly windows: readonly LimitWindow[];
+  /** The last one for the key. */
+  readonly answer: Answer | undefined;
 }
 
 /** Shows what the query in the editor would cost, while the user types. */
-export function Price({ apiKey, windows }: PriceProps) {
+export function Price({ apiKey, answer }: PriceProps) {
   const { queryEditor, variableEditor } = useEditorContext({ nonNull: true });
   const store = useSchemaStore();
   const { schema } = store;
   const [cost, setCost] = useState<number>();
+  const windows = answer?.windows ?? [];
   const isReady = apiKey !== '' && windows.length > 0;
 
   // In production, the schema needs a valid key.
   useEffect(() => {
-    if (isReady && store.fetchError) void store.introspect();
-  }, [isReady]);
+    if (apiKey !== '' && answer?.status === 200 && store.fetchError) void store.introspect();
+  }, [answer]);
 
   useEffect(() => {
     if (!queryEditor || !variableEditor || !schema || !isReady) return undefined;
     let timer: ReturnType<typeof setTimeout> | undefined;
     let latest: string | undefined = '';
     const ask = async (): Promise<void> => {
-      const dryRun = createDryRun(schema, queryEditor.getValue(), variableEditor.getValue(), queryEditor.operationName);
+      const dryRun = createDryRun(schema, queryEditor.getValue(), variableEditor.getValue());
       const asked = JSON.stringify(dryRun);
       if (asked === latest) return;
       latest = asked;
@@ -68,14 +68,14 @@ export function Price({ apiKey, windows }: PriceProps) {
   );
 }
 
-/** @returns undefined for what is not valid, or has a mutation */
-function createDryRun(schema: GraphQLSchema, query: string, variables: string, name?: string | null) {
+/** @returns undefined for what is not valid, has a mutation, or has several operations: nobody knows which will run */
+function createDryRun(schema: GraphQLSchema, query: string, variables: string) {
   try {
     const document = parse(query);
     if (validate(schema, document).length > 0) return undefined;
-    const operation = separateOperations(document)[name ?? ''];
+    const [operation, other] = Object.values(separateOperations(document));
     const values = JSON.parse(variables.trim() || '{}') as Record<string, unknown>;
-    return operation && { query: toDryRun(print(operation)), variables: values };
+    return operation && !other ? { query: toDryRun(print(operation)), variables: values } : undefined;
   } catch {
     return undefined;
   }

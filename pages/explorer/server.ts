@@ -1,5 +1,5 @@
 import { updateWindows } from '../../packages/client/src/limits.js';
-import { fetchJson } from '../fetch-json.js';
+import { fetchJson, toError } from '../fetch-json.js';
 import type { DevelopmentKeys } from '../key-memory.js';
 
 /** A deprecated field that an operation used: one entry of `extensions.deprecations`. */
@@ -81,7 +81,7 @@ export async function fetchDevelopmentKeys(): Promise<DevelopmentKeys | undefine
   });
   // Without an answer, reloading the page sends the token again.
   history.replaceState(null, '', location.pathname + location.search);
-  if (!response.ok) throw new Error((body as { message: string }).message);
+  if (!response.ok) throw toError(response, body);
   return body as DevelopmentKeys;
 }
 

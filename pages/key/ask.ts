@@ -1,5 +1,5 @@
 import { updateWindows } from '../../packages/client/src/limits.js';
-import { fetchJson } from '../fetch-json.js';
+import { fetchJson, toError } from '../fetch-json.js';
 
 /**
  * Sends a request below /v1/key. Returns the answer, and what the key has left by the clock of this browser.
@@ -13,6 +13,6 @@ export async function ask(path: string, key: string, method = 'GET') {
     throw new Error('The key has a character that no key has.');
   }
   const { response, body } = await fetchJson(`v1/key${path}`, { method, headers });
-  if (!response.ok) throw new Error((body as { message: string }).message);
+  if (!response.ok) throw toError(response, body);
   return { answer: body as unknown, windows: updateWindows([], response.headers) };
 }

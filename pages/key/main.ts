@@ -93,7 +93,7 @@ function showUsage(usage: KeyUsage): void {
   const { rows, isCut, since } = usage;
   const today = rows.filter(({ day }) => day === toDays(since).at(-1));
   const [most] = sumBy(today, toUser);
-  const part = most?.[1] ? `, most of them ${format(most[1])} by ${most[0]}` : '';
+  const part = most?.[1] ? `, ${format(most[1])} of them by ${most[0]}` : '';
   const all = `Today ${format(sum(today, 'cost'))} requests${part}. In ${DAYS} days ${format(sum(rows, 'cost'))}. Days are in UTC.`;
   find('summary').textContent = isCut ? `${all} There is more, of earlier days, than this page shows.` : all;
   drawUsage(find('plot'), find('legend'), usage);

@@ -1,3 +1,4 @@
+import { copyStart } from '../bounded-cache.js';
 import type { Config } from '../config.js';
 import { StoreError, toStoreError } from '../errors.js';
 import type { HttpRequest } from '../http/request.js';
@@ -23,7 +24,7 @@ export function readGetRequest(http: HttpRequest): OperationRequest {
   const read = (name: string): string | undefined => {
     const [value, other] = parameters.getAll(name);
     if (other !== undefined) throw malformed(`The query string has ${name} twice.`);
-    return value;
+    return value && copyStart(value);
   };
   const readJson = (name: string): unknown => {
     try {

@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isIP, isIPv4, isIPv6 } from 'node:net';
 import { CLIENT_NAME_HEADER, parseClientName, redact } from '../access/api-key.js';
 import type { UpstreamKey } from '../access/session.js';
+import { copyStart } from '../bounded-cache.js';
 import { StoreError, type ErrorName } from '../errors.js';
 
 export interface ClientAddress {
@@ -145,8 +146,7 @@ function parseAddress(text: string): string | undefined {
   const address = (bracketed ?? text.replace(/^(\d+(?:\.\d+){3}):\d+$/, '$1'))
     .replace(/^::ffff:(?=\d+\.)/i, '')
     .split('%', 1)[0] as string;
-  // A copy, so that it does not keep the whole header in memory.
-  return isIP(address) === 0 ? undefined : Buffer.from(address).toString();
+  return isIP(address) === 0 ? undefined : copyStart(address);
 }
 
 function toNetwork(address: string): string {

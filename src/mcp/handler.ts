@@ -1,8 +1,8 @@
-import { createBoundedCache } from '../bounded-cache.js';
+import { copyStart, createBoundedCache } from '../bounded-cache.js';
 import { StoreError } from '../errors.js';
 import { JSON_TYPE, type Reply } from '../http/reply.js';
 import type { Api, Route } from '../http/route.js';
-import { parseJsonBody } from '../json/exact-json.js';
+import { JsonNumber, parseJsonBody } from '../json/exact-json.js';
 import type { McpOptions, Message } from './server.js';
 
 const PATH = '/mcp';
@@ -24,15 +24,21 @@ export function createMcp(options: McpOptions): Api {
     },
     // A banned key is refused by its call, so that the agent gets a tool error.
     requiresKey: ({ keyId }) => keyId === undefined,
+    pacesReplies: true,
     async handle(http, session) {
       const message = parseJsonBody(http.body, EXAMPLE, MAX_VALUES) as Message | null;
       if (Array.isArray(message)) throw new StoreError('invalid_request', 'Send one message, not a batch.');
+      // The SDK would answer a rounded id, which is that of another message.
+      if (message?.id instanceof JsonNumber && !Number.isSafeInteger(Number(message.id)))
+        throw new StoreError('invalid_request', 'An id must be a string or an integer below 2^53.');
       const { keyId = '' } = session;
       const { _meta, clientInfo } = message?.params ?? {};
       const { name } = _meta?.['io.modelcontextprotocol/clientInfo'] ?? clientInfo ?? {};
-      if (typeof name === 'string') agents.set(keyId, { name: name.slice(0, 200) });
-      http.agentName = agents.get(keyId)?.name;
-      if (message?.method !== 'tools/call') await session.requireKey();
+      const isCall = message?.method === 'tools/call';
+      if (!isCall) await session.requireKey();
+      const agent = typeof name === 'string' ? { name: copyStart(name, 200) } : agents.get(keyId);
+      if (agent && !isCall) agents.set(keyId, agent);
+      http.agentName = agent?.name;
       // The SDK brings much that only agents need.
       const { answer } = await import('./server.js');
       return answer(message, http, session, options);

@@ -73,6 +73,7 @@ const handler = createMcpHandler(({ requestInfo }) => (requestInfo as unknown as
 
 /** What a client sent, as far as this program reads it. */
 export interface Message {
+  readonly id?: unknown;
   readonly method?: unknown;
   readonly params?: {
     arguments?: unknown;

@@ -95,6 +95,16 @@ describeInBrowser('the frontend example, installed and built as its README says'
     await page.getByText('Deep was added').waitFor();
     await page.locator('li', { hasText: 'Deep' }).getByText('category 9007199254740993').waitFor();
     expect(await page.getByLabel('Name').inputValue()).toBe('');
+    // What the user types while the store adds an animal stays.
+    await page.route('**/graphql', async (route) => {
+      if (!(route.request().postData() ?? '').includes('AddPet')) return route.fallback();
+      const response = await route.fetch();
+      await page.getByLabel('Name').fill('Next');
+      await route.fulfill({ response });
+    });
+    await add(page, 'Slow', '1');
+    await page.getByText('Slow was added').waitFor();
+    expect(await page.getByLabel('Name').inputValue()).toBe('Next');
     expect(complaints).toEqual([]);
   });
 

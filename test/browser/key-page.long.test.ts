@@ -78,7 +78,7 @@ describeInBrowser('the page of a key', () => {
     await page.getByLabel('API key').focus();
     await page.keyboard.insertText(`Bearer ${old} `);
     await page.keyboard.press('Enter');
-    await page.getByText(/most of them \d+ by ShopWindow of shop-web/).waitFor();
+    await page.getByText(/^Today \d+ requests, \d+ of them by ShopWindow of shop-web/).waitFor();
     const advice = page.getByText('Query.pet', { exact: true }).locator('..');
     expect(await advice.innerText()).toMatch(
       /calls, last on .*, by OldLookup of shop-web\. .*the list of animals with the status filter/,
@@ -138,6 +138,9 @@ describeInBrowser('the page of a key', () => {
     await page.route('**/v1/key/rotate', (route) => route.fulfill({ contentType: 'text/html', body: '<p>Log in' }));
     await page.getByRole('button', { name: 'Make a new secret' }).click();
     await page.getByRole('status').getByText('The response, with status 200, is not complete JSON.').waitFor();
+    await page.route('**/v1/key/rotate', (route) => route.fulfill({ status: 403, json: { error: 'forbidden' } }));
+    await page.getByRole('button', { name: 'Make a new secret' }).click();
+    await page.getByRole('status').getByText('The response has status 403.').waitFor();
     expect(await page.getByText('This is the new secret').isVisible()).toBe(false);
     expect(await page.evaluate(`sessionStorage['animal-store:key']`)).toBe(key);
     await close();
@@ -174,7 +177,7 @@ describeInBrowser('the page of a key', () => {
     await page.getByLabel('API key').fill(key);
     await page.keyboard.press('Enter');
     await page.getByText(/^10 of 60 a minute, resets in \d+ s$/).waitFor();
-    await page.getByText(/^Today \d+ requests, most of them/).waitFor();
+    await page.getByText(/^Today \d+ requests, \d+ of them/).waitFor();
     const dates = await page.locator('#plot text').allTextContents();
     const [first, last] = await gateway.sql(
       `SELECT to_char(now() AT TIME ZONE 'UTC' - day * interval '1 day', 'YYYY-MM-DD') AS day FROM unnest(ARRAY[29, 0]) AS day`,

@@ -28,6 +28,20 @@ describe('the memory of the program', () => {
     }
   });
 
+  it('keeps no long names of agents', async () => {
+    const store = await place.start({ PORT: '0' });
+    const env = { PORT: '0', UPSTREAM_URL: `${store.url}/v1`, NODE_OPTIONS: '--max-old-space-size=128' };
+    const gateway = await place.start(env);
+    const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'x'.repeat(1_000_000) } };
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params });
+    for (let count = 0; count < 200; count += 1) {
+      const headers = { Authorization: `Bearer made-up-${count}`, 'Content-Type': 'application/json' };
+      const response = await gateway.fetch('/mcp', { method: 'POST', headers, body });
+      await response.arrayBuffer();
+    }
+    expect((await gateway.fetch('/livez')).status).toBe(200);
+  });
+
   it('survives a stranger that sends as much as it can, in a heap of 256 MB', async () => {
     const program = await place.start({ PORT: '0', NODE_OPTIONS: '--max-old-space-size=256' });
     const start = 'POST /nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n';

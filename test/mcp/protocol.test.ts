@@ -182,9 +182,11 @@ describe.each(MODES)('the protocol of a %s backend', (mode) => {
     ['no JSON', '{', 400, -32_700],
     ['a key twice', '{"jsonrpc":"2.0","jsonrpc":"2.0"}', 400, -32_700],
     ['a fraction as id', LIST.replace('1', '1.5'), 400, -32_600],
+    ['an id beyond 2^53', LIST.replace('1', '9007199254740993'), 400, -32_600],
   ])('%s is refused', async (_, body, status, code) => {
     const answer = await post(gateway, body, authorization());
-    expect([answer.status, answer.body.error.code, answer.body.jsonrpc]).toEqual([status, code, '2.0']);
+    const { jsonrpc, id, error } = answer.body;
+    expect([answer.status, error.code, jsonrpc, id]).toEqual([status, code, '2.0', null]);
     expect(answer.headers.get('X-RateLimit-Limit') ?? 'unknown').toMatch(/1000|unknown/);
   });
 

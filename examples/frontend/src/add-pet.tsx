@@ -31,11 +31,13 @@ export function AddPet() {
       categoryId: String(fields.get('categoryId')),
       status: (fields.get('status') || null) as PetStatus | null,
     };
-    idempotencyKey.current ??= createIdempotencyKey();
-    const headers = { 'Idempotency-Key': idempotencyKey.current };
+    const sentKey = (idempotencyKey.current ??= createIdempotencyKey());
+    const headers = { 'Idempotency-Key': sentKey };
     // A failure stays in `error`, and the form keeps what was typed.
     addPet({ variables: { input }, context: { headers } }).then(
       () => {
+        // Meanwhile, the user may have begun to type the next animal.
+        if (idempotencyKey.current !== sentKey) return;
         form.reset();
         idempotencyKey.current = undefined;
       },

@@ -5,8 +5,8 @@
 
 /**
  * The catalogue. `repeat` says whether the same request may succeed later: `no`; `after-wait`, after `retryAfter`
- * seconds; or `with-backoff`, after `retryAfter` seconds if the error states them, otherwise after increasing pauses. An
- * UPSTREAM_ERROR whose `error.status` is below 500 is a refusal by the store behind the gateway, so no retry helps.
+ * seconds; or `with-backoff`, after `retryAfter` seconds if the error states them, otherwise after increasing pauses. If
+ * an UPSTREAM_ERROR has neither `retryAfter` nor an `error.status` of 500 or more, no retry helps.
  */
 export const STORE_ERRORS = {
   UNAUTHENTICATED: { repeat: 'no', meaning: 'The key is missing, unknown, revoked or expired.' },

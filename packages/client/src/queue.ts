@@ -187,18 +187,18 @@ export function createQueue(
     inFlight.delete(controller);
     if (tasks.some(isWanted)) {
       if (isTrial) pause = undefined;
-      readReply(tasks, reply);
+      readReply(tasks, reply, isTrial);
     }
     if (tasks.every(isPaid)) answeredAt = performance.now();
     sendQueued();
   }
 
-  function readReply(tasks: readonly Task[], { results, isTooLarge, headers }: Reply): void {
+  function readReply(tasks: readonly Task[], { results, isTooLarge, headers }: Reply, isTrial: boolean): void {
     const [first] = results;
     const isRefusedKey = isPetError(first) && first.code === 'UNAUTHENTICATED';
     const known = windows;
     // Without a valid key, the headers are about the address.
-    if (!isRefusedKey) windows = updateWindows(known, headers);
+    if (!isRefusedKey) windows = updateWindows(known, headers, isTrial);
     // What it throws must not keep the callers from their results.
     if (onLimit && windows !== known) queueMicrotask(() => onLimit(windows));
     if (isTooLarge && tasks.length > 1) {
@@ -254,7 +254,7 @@ function isWanted({ signal }: Task): boolean {
 function isTemporary(result: unknown): result is PetError {
   if (!isPetError(result)) return false;
   const { code } = result;
-  // The store behind the gateway has refused it.
-  if (code === 'UPSTREAM_ERROR' && Number(result.error?.status) < 500) return false;
+  // The store behind the gateway has refused it, has no such function, or is something else.
+  if (code === 'UPSTREAM_ERROR' && result.retryAfter === undefined) return Number(result.error?.status) >= 500;
   return isStoreErrorCode(code) ? STORE_ERRORS[code].repeat !== 'no' : code !== 'UNRECOGNIZED';
 }

@@ -252,6 +252,13 @@ describe('a failure', () => {
     expect(ownFetch).toHaveBeenCalledTimes(1);
   });
 
+  it('is final if something else answers in place of the store behind a gateway', async () => {
+    upstream.play((_, response) => response.writeHead(404, { 'Content-Type': 'text/html' }).end('<p>No.'));
+    const ownFetch = vi.fn(fetch);
+    expect(await failureOf(connect({ fetch: ownFetch }).list())).toMatchObject({ code: 'UPSTREAM_ERROR' });
+    expect(ownFetch).toHaveBeenCalledTimes(1);
+  });
+
   it('of one animal affects only that animal', async () => {
     upstream.play((asked, response) => {
       if (asked.path === pathOf(200)) response.socket?.destroy();
@@ -286,7 +293,7 @@ it('an animal that fails for good keeps no other from being looked up', async ()
       const data = Object.entries(variables).map(([variable, id]) => {
         const alias = variable.replace('i', '_');
         if (Number(id) % 100 !== 50) return [alias, { id, name: 'x', categoryId: '1', status: null }];
-        errors.push({ message: 'bad', path: [alias], extensions: { code: 'UPSTREAM_ERROR' } });
+        errors.push({ message: 'bad', path: [alias], extensions: { code: 'UPSTREAM_ERROR', error: { status: 500 } } });
         return [alias, null];
       });
       const body = { data: Object.fromEntries(data) as object, ...(errors.length > 0 && { errors }) };

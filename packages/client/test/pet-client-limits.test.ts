@@ -174,6 +174,7 @@ describe('limits that are raised', () => {
 
   it.each([
     ['nothing is left', 'RATE_LIMITED', '"day";q=1;w=86400 "day";r=0;t=5000'],
+    ['requests were given back', 'RATE_LIMITED', '"day";q=9;w=86400 "day";r=0;t=5000'],
     ['a call was refused', 'RATE_LIMITED', '429'],
     ['the store was down, and stated an hour', 'SERVICE_UNAVAILABLE', '503'],
   ])('are noticed within a minute if %s', async (_, code, usedUp) => {
