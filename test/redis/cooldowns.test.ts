@@ -54,7 +54,7 @@ describeWithRedis('cooldowns of two gateways', () => {
 
   it('are found by all also when the wait is over, until the upstream says how long the next one is', async () => {
     share(100, 3_600_000);
-    await sleep(200);
+    await sleep(500);
     for (const cooldowns of [one, other, one, other]) {
       const { until = Infinity, retryAt = 0 } = (await cooldowns.find(key)) ?? {};
       expect(until).toBeLessThan(monotonicNow());

@@ -14,14 +14,9 @@ const LONGEST_WINDOW_S = 86_400;
 
 /**
  * Reads `RateLimit-Policy` and `RateLimit` (https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/).
- * @param isNewest - whether no other response of the known windows can be newer
  * @returns what is known if the response states nothing
  */
-export function updateWindows(
-  known: readonly LimitWindow[],
-  headers: Headers,
-  isNewest = false,
-): readonly LimitWindow[] {
+export function updateWindows(known: readonly LimitWindow[], headers: Headers): readonly LimitWindow[] {
   const policies = read(headers, 'ratelimit-policy');
   const now = Date.now();
   const windows = [...read(headers, 'ratelimit')].flatMap(([name, state]) => {
@@ -33,7 +28,7 @@ export function updateWindows(
     const before = known.find((one) => one.name === name && one.resetAt > now);
     const isSame = before?.limit === limit && Math.abs(before.resetAt - resetAt) <= SAME_WINDOW_MS;
     // Responses may arrive in any order. Within a window of one plan, `remaining` only falls: the lower number is newer.
-    return !isNewest && isSame && before.remaining < remaining ? before : { name, limit, remaining, resetAt };
+    return isSame && before.remaining < remaining ? before : { name, limit, remaining, resetAt };
   });
   return windows.length > 0 ? windows : known;
 }

@@ -186,19 +186,23 @@ export function createQueue(
     const reply = await send(fields, controller);
     inFlight.delete(controller);
     if (tasks.some(isWanted)) {
-      if (isTrial) pause = undefined;
-      readReply(tasks, reply, isTrial);
+      if (isTrial) {
+        pause = undefined;
+        // What is known may be wrong.
+        windows = [];
+      }
+      readReply(tasks, reply);
     }
     if (tasks.every(isPaid)) answeredAt = performance.now();
     sendQueued();
   }
 
-  function readReply(tasks: readonly Task[], { results, isTooLarge, headers }: Reply, isTrial: boolean): void {
+  function readReply(tasks: readonly Task[], { results, isTooLarge, headers }: Reply): void {
     const [first] = results;
     const isRefusedKey = isPetError(first) && first.code === 'UNAUTHENTICATED';
     const known = windows;
     // Without a valid key, the headers are about the address.
-    if (!isRefusedKey) windows = updateWindows(known, headers, isTrial);
+    if (!isRefusedKey) windows = updateWindows(known, headers);
     // What it throws must not keep the callers from their results.
     if (onLimit && windows !== known) queueMicrotask(() => onLimit(windows));
     if (isTooLarge && tasks.length > 1) {
@@ -255,6 +259,6 @@ function isTemporary(result: unknown): result is PetError {
   if (!isPetError(result)) return false;
   const { code } = result;
   // The store behind the gateway has refused it, has no such function, or is something else.
-  if (code === 'UPSTREAM_ERROR' && result.retryAfter === undefined) return Number(result.error?.status) >= 500;
+  if (code === 'UPSTREAM_ERROR' && !result.retryAfter) return (result.error?.status ?? 0) >= 500;
   return isStoreErrorCode(code) ? STORE_ERRORS[code].repeat !== 'no' : code !== 'UNRECOGNIZED';
 }

@@ -166,7 +166,7 @@ describe('the bundled package', () => {
 
   it.each([
     ['the client', `export * from 'animal-store-client';`, 7_300],
-    ['everything', EVERYTHING, 8_200],
+    ['everything', EVERYTHING, 8_249],
     ['the error catalogue', `export * from 'animal-store-client/errors';`, 2_000],
   ])('is small: %s', async (_, source, limit) => {
     const { text } = await bundle(source);
