@@ -27,7 +27,7 @@ const results = RUNS.map(({ version, script, files }) => {
   const result = runTests(version, script, files);
   const failed = result.files.filter(({ failures }) => failures.length > 0);
   if (failed.length === 0 || failed.length > MOST_REPEATED || failed.length === result.files.length) return result;
-  if (result.hasUnhandledErrors) return result;
+  if (result.unhandledErrors) return result;
   repeated.push(...failed);
   const again = runTests(version, script, [...failed.map(({ name }) => name), '--maxWorkers=1']);
   return { ...again, files: [...result.files.filter((file) => !failed.includes(file)), ...again.files] };
@@ -36,8 +36,8 @@ const results = RUNS.map(({ version, script, files }) => {
 const files = results.flatMap((result) => result.files);
 for (const { failures } of repeated) console.log(`failed at first, and ran again: ${failures.join('\n')}`);
 for (const { failures } of files) for (const text of failures) console.log(`failed: ${text}`);
-if (results.some((result) => result.hasUnhandledErrors))
-  console.log('failed: an error outside of the tests, see above');
+for (const { unhandledErrors } of results)
+  if (unhandledErrors) console.log(`failed: outside of the tests: ${unhandledErrors}`);
 const statuses = files.flatMap((file) => file.statuses);
 const count = (status) => statuses.filter((one) => one === status).length;
 const skipped = statuses.length - count('passed') - count('failed');
@@ -47,7 +47,7 @@ process.exit(results.every(({ isPassed }) => isPassed) && skipped === 0 ? 0 : 1)
 
 function runTests(version, script, options) {
   const report = join(reports, `${version}-${script.replace(':', '-')}-${options.length}.json`);
-  const unhandledErrors = `${report}.errors`;
+  const errors = `${report}.errors`;
   const { status } = spawnSync(
     'npx',
     ['--yes', '--package', `node@${version}`, 'npm', 'run', script, '--', ...options, '--reporter=default'].concat(
@@ -55,11 +55,11 @@ function runTests(version, script, options) {
       '--reporter=json',
       `--outputFile.json=${report}`,
     ),
-    { stdio: 'inherit', env: { ...process.env, UNHANDLED_ERRORS: unhandledErrors } },
+    { stdio: 'inherit', env: { ...process.env, UNHANDLED_ERRORS: errors } },
   );
   const files = readReport(report);
   const isPassed = status === 0 && files.some(({ statuses }) => statuses.includes('passed'));
-  return { files, isPassed, hasUnhandledErrors: existsSync(unhandledErrors) };
+  return { files, isPassed, unhandledErrors: existsSync(errors) && readFileSync(errors, 'utf8') };
 }
 
 /** Returns the statuses of the tests of each file, and why it failed. */
