@@ -7,7 +7,7 @@ import { findKeysCommand } from './environment.js';
 import { StoreError } from './errors.js';
 import type { Database } from './store/database.js';
 import type { FirstStart } from './store/first-start.js';
-import { createGraphql, createGraphqlErrorReply, openEngine } from './graphql/handler.js';
+import { createGraphql, openEngine, toGraphqlErrorReply } from './graphql/handler.js';
 import { createRateLimitGuard } from './graphql/rate-limit.js';
 import { createCors } from './http/cors.js';
 import { createFairQueue, type FairQueue } from './http/fair-queue.js';
@@ -137,7 +137,7 @@ function refuseUntilOpen(): Pick<RoutesOptions, 'access' | 'apis'> {
     throw error;
   };
   const findRoute = () => undefined;
-  const graphql = { root: '/graphql', findRoute, toErrorReply: createGraphqlErrorReply() };
+  const graphql = { root: '/graphql', findRoute, toErrorReply: toGraphqlErrorReply };
   return { access: { open }, apis: [graphql, { root: '', findRoute, toErrorReply }] };
 }
 

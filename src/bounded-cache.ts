@@ -8,8 +8,3 @@ import { LRUCache } from 'lru-cache';
 export function createBoundedCache<Value extends object>(capacity: number): LRUCache<string, Value> {
   return new LRUCache<string, Value>({ maxSize: capacity, sizeCalculation: () => 1 });
 }
-
-/** Copies the start of a text. A slice would keep the whole text in memory. */
-export function copyStart(text: string, length?: number): string {
-  return Buffer.from(text.slice(0, length)).toString();
-}

@@ -106,8 +106,10 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
       reply = api.toErrorReply((await session?.explain(failure)) ?? failure, request);
     }
     session?.close?.();
-    if (reply.status === 429 && route?.pacesReplies)
+    if (reply.status === 429 && route?.pacesReplies) {
+      request.releaseBody();
       await pace(request).catch((thrown: unknown) => (reply = api.toErrorReply(toStoreError(thrown), request)));
+    }
     const allowance = session?.allowance();
     const { windows } = (allowance instanceof Promise ? await allowance : allowance) ?? {};
     return { reply: addHeaders(reply, request, route), route: name, windows, keyId: session?.keyId };

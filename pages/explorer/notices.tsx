@@ -1,5 +1,5 @@
 import { useEditorContext, useExecutionContext } from '@graphiql/react';
-import { useState, type ReactNode } from 'react';
+import type { ReactNode } from 'react';
 import { formatSeconds, secondsUntil } from '../seconds.js';
 import { useNow } from './now.js';
 import type { Answer } from './server.js';
@@ -21,7 +21,7 @@ export function Notices({ answer, hasKey, message }: NoticesProps) {
   return (
     <div className="notices" role="status">
       {message && <Notice kind={message.kind} title={message.text} />}
-      {answer?.refusal && <Refusal key={answer.at} at={answer.at} status={answer.status} {...answer.refusal} />}
+      {answer?.refusal && <Refusal {...answer} {...answer.refusal} />}
       {!hasKey && !answer && (
         <Notice kind="info" title="Running an operation needs an API key.">
           Open the address that the server printed when it started, or paste a key above. {NEW_KEY}
@@ -42,21 +42,19 @@ const NEW_KEY = (
   </>
 );
 
-type RefusalProps = Pick<Answer, 'at' | 'status'> & NonNullable<Answer['refusal']>;
+type RefusalProps = Answer & NonNullable<Answer['refusal']>;
 
-function Refusal({ at, status, code, message, retryAfter }: RefusalProps) {
+function Refusal({ at, query, status, code, message, retryAfter }: RefusalProps) {
   const execution = useExecutionContext({ nonNull: true });
-  const { tabs, activeTabIndex } = useEditorContext({ nonNull: true });
-  const openTab = tabs[activeTabIndex]?.id;
-  const [refusedTab] = useState(openTab);
+  const { queryEditor } = useEditorContext({ nonNull: true });
   const runAgain = (): void => {
     // This button disappears with the next answer, and would take the focus with it.
     document.querySelector<HTMLElement>('.graphiql-execute-button')?.focus();
     execution.run();
   };
   const wait = secondsUntil(at + (retryAfter ?? 0) * 1_000, useNow(retryAfter !== undefined));
-  // The button would run the operation of the tab that is open.
-  if (openTab !== refusedTab) return null;
+  // The button runs the operation of the tab that is open.
+  const mayRunAgain = queryEditor?.getValue() === query;
   return (
     <Notice kind="error" title={`${status}${code && ': '}${code}.`}>
       {message} {status === 401 && <>Paste a key above. {NEW_KEY}</>}
@@ -64,7 +62,7 @@ function Refusal({ at, status, code, message, retryAfter }: RefusalProps) {
         (wait > 0 ? (
           <b role="timer">Again in {formatSeconds(wait)}.</b>
         ) : (
-          <button onClick={runAgain}>Run again</button>
+          mayRunAgain && <button onClick={runAgain}>Run again</button>
         ))}
     </Notice>
   );

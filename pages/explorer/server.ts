@@ -40,6 +40,7 @@ export async function send(operation: Operation, key: string, headers: Readonly<
   const error = result.errors?.[0];
   /** What the explorer shows beside the result. */
   const answer = {
+    query: operation.query,
     status: response.status,
     // The shorter first. Without a valid key, the headers count for the client's address.
     windows: response.status === 401 ? [] : updateWindows([], response.headers),

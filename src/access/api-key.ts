@@ -1,6 +1,5 @@
 import { hash, randomInt } from 'node:crypto';
 import { crc32 } from 'node:zlib';
-import { copyStart } from '../bounded-cache.js';
 
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const PREFIX = 'pets_';
@@ -82,5 +81,5 @@ const INVISIBLE = /[^\x21-\x7e\xa1-\xac\xae-\xff]+/g;
 export function parseClientName(header: string | undefined, authorization: string | undefined): string | undefined {
   if (!header) return undefined;
   const name = redact(header, authorization).slice(0, 1_000).replace(INVISIBLE, ' ').trim();
-  return copyStart(name, 100).trimEnd() || undefined;
+  return name.slice(0, 100).trimEnd() || undefined;
 }

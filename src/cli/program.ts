@@ -10,6 +10,7 @@ import { createPgDatabase } from '../store/pg-database.js';
 import { openDatabase } from '../store/store-backend.js';
 import { isListening, SERVER_SOCKET, toSocketDirectory } from '../store/store-lock.js';
 
+/** The longest time for a statement of a command. */
 const TIMEOUT_MS = 60_000;
 
 /** Creates a command whose errors are one line each. */
@@ -77,7 +78,7 @@ export async function openForCommand(store: StoreConfig): Promise<Database> {
   const serves = () => isListening(join(directory, SERVER_SOCKET));
   if (!(await serves())) {
     try {
-      return await openDatabase(store, undefined, TIMEOUT_MS);
+      return await openDatabase(store);
     } catch (error) {
       // A server may have started meanwhile.
       if (!(await serves())) throw error;

@@ -27,6 +27,7 @@ interface Dependencies {
 
 /** https://http-spec.graphql.org/September2026/#sec-Media-Types */
 const MEDIA_TYPES = ['application/json; charset=utf-8', 'application/graphql-response+json; charset=utf-8'] as const;
+const chooseMediaType = createMediaTypeChooser(MEDIA_TYPES);
 const LANDING_PAGE_HEADERS = {
   ...PAGE_HEADERS,
   'Cross-Origin-Opener-Policy': 'same-origin-allow-popups',
@@ -61,7 +62,6 @@ export function createGraphql(
   const prepare = createPrepare(schema, apollo, documents, brownouts);
   const execute = createExecute(prepare, backend.source, guardRateLimit, limits, brownouts);
   const recorder = createRecorder(backend.usage, metrics, trustedDocuments?.others === 'reported');
-  const chooseMediaType = createMediaTypeChooser(MEDIA_TYPES);
 
   const route: Route = {
     name: PATH,
@@ -83,7 +83,7 @@ export function createGraphql(
   const api: Api = {
     root: PATH,
     findRoute: (path) => (path === PATH ? route : undefined),
-    toErrorReply: createGraphqlErrorReply(),
+    toErrorReply: toGraphqlErrorReply,
   };
   return {
     api,
@@ -119,19 +119,16 @@ export function createGraphql(
   }
 }
 
-/** Makes the function that refuses a request as a whole. */
-export function createGraphqlErrorReply(): Api['toErrorReply'] {
-  const chooseMediaType = createMediaTypeChooser(MEDIA_TYPES);
-  return (error: StoreError, request: HttpRequest): Reply => {
-    if (prefersHtml(request, MEDIA_TYPES)) return toErrorPage(request, error);
-    let mediaType: string = MEDIA_TYPES[0];
-    try {
-      mediaType = chooseMediaType(request.header('accept'));
-    } catch {
-      // The default is for a client that accepts none of them.
-    }
-    return toReply(writeRefusal(error, request.requestId), mediaType);
-  };
+/** Refuses a request as a whole. */
+export function toGraphqlErrorReply(error: StoreError, request: HttpRequest): Reply {
+  if (prefersHtml(request, MEDIA_TYPES)) return toErrorPage(request, error);
+  let mediaType: string = MEDIA_TYPES[0];
+  try {
+    mediaType = chooseMediaType(request.header('accept'));
+  } catch {
+    // The default is for a client that accepts none of them.
+  }
+  return toReply(writeRefusal(error, request.requestId), mediaType);
 }
 
 function toReply(response: OperationResponse, mediaType: string, logged?: LoggedFields, busyMs?: number): Reply {

@@ -31,7 +31,7 @@ interface KnownDocument {
   readonly document: DocumentNode;
   readonly operations: Map<string, Operation>;
   /** How many fields have been compiled, and what else its variants take. */
-  readonly fields: number;
+  fields: number;
 }
 
 /** The bounds of the cache: documents, and the characters and compiled fields that all and each of them keep. */
@@ -80,7 +80,12 @@ export function createPrepare(
     if (known) return known;
     const pay = () => budget(http.caller, query, () => prepareNew(query, request, http));
     const first = preparing.get(query);
-    if (first) return first.then(() => findKnown(query, request, http) ?? pay());
+    const startedAt = performance.now();
+    if (first)
+      return first.then(() => {
+        answer.waitedMs = performance.now() - startedAt;
+        return findKnown(query, request, http) ?? pay();
+      });
     const prepared = pay();
     const done = (): unknown => preparing.delete(query);
     preparing.set(query, prepared.then(done, done));
@@ -108,13 +113,16 @@ export function createPrepare(
     // Other requests run before the rest of the work.
     await setImmediate();
     const variables = toVariables(operation, request, http);
-    const compiled = compile(schema, found.document, operation.node, variables, brownouts);
     const variant = toVariant(operation, variables);
-    operation.variants.set(variant, compiled);
-    // In the meantime, another request may have compiled a variant, too.
-    const known = cache.peek(query) ?? found;
-    const size = VARIANT_FIELDS + compiled.size + variant.length / FIELD_CHARACTERS;
-    cache.set(query, { ...known, fields: known.fields + Math.ceil(size) });
+    let compiled = operation.variants.get(variant);
+    if (!compiled) {
+      compiled = compile(schema, found.document, operation.node, variables, brownouts);
+      operation.variants.set(variant, compiled);
+      found.fields += Math.ceil(VARIANT_FIELDS + compiled.size + variant.length / FIELD_CHARACTERS);
+      // The cache measures only what is new to it.
+      cache.delete(query);
+      cache.set(query, found);
+    }
     return finish(request, { operation, compiled, variables });
   }
 

@@ -1,5 +1,4 @@
 import { outcomeOf, type UsageCounter } from '../access/usage.js';
-import { copyStart } from '../bounded-cache.js';
 import type { StoreError } from '../errors.js';
 import type { LoggedFields } from '../http/reply.js';
 import type { HttpRequest } from '../http/request.js';
@@ -29,7 +28,7 @@ export function createRecorder(usage: UsageCounter | undefined, metrics: Metrics
         const isTrusted = !prepared || answer.isTrusted;
         const used = response.hasData && !priced?.isDryRun ? (prepared?.compiled.deprecations ?? []) : [];
         const { charge: cost = 0 } = priced ?? {};
-        const shown = name === undefined ? type : copyStart(http.redact(name), MAX_NAME);
+        const shown = name === undefined ? type : http.redact(name).slice(0, MAX_NAME);
         metrics.observeOperation(type, toOutcome(response, http.isCancelled), seconds, isTrusted ? name : undefined);
         if (usage && keyId !== undefined) {
           usage.count({

@@ -1,5 +1,5 @@
-import { copyStart } from '../bounded-cache.js';
 import type { Config } from '../config.js';
+import { copyText } from '../copy-text.js';
 import { StoreError, toStoreError } from '../errors.js';
 import type { HttpRequest } from '../http/request.js';
 import { JsonNumber, parseJsonBody, parseUntrustedJson } from '../json/exact-json.js';
@@ -24,7 +24,7 @@ export function readGetRequest(http: HttpRequest): OperationRequest {
   const read = (name: string): string | undefined => {
     const [value, other] = parameters.getAll(name);
     if (other !== undefined) throw malformed(`The query string has ${name} twice.`);
-    return value && copyStart(value);
+    return value && copyText(value);
   };
   const readJson = (name: string): unknown => {
     try {

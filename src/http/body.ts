@@ -106,6 +106,7 @@ export function createBodyReader(maxBytes: number, takeTurn: FairQueue<Reply>) {
           refuse(toStoreError(error));
         }
       };
+      request.releaseBody = release;
       response.once('close', release);
       message.on('data', (piece: Buffer) => {
         pieces?.add(piece);

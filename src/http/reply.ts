@@ -67,7 +67,9 @@ export function addLimitHeaders(headers: string[], windows: readonly WindowState
     const separator = policies === '' ? '' : ', ';
     const quoted = `"${name.replace(/["\\]/g, '\\$&')}"`;
     policies += `${separator}${quoted};q=${limit}${seconds === null ? '' : `;w=${seconds}`}`;
-    states += `${separator}${quoted};r=${remaining};t=${Math.max(0, Math.ceil((resetAt - now) / 1_000))}`;
+    // Another server's clock may be ahead, but no reset is further away than its window is long.
+    const left = Math.min(seconds ?? Infinity, Math.max(0, Math.ceil((resetAt - now) / 1_000)));
+    states += `${separator}${quoted};r=${remaining};t=${left}`;
   }
   headers.push('X-RateLimit-Limit', String(tightest.limit), 'X-RateLimit-Remaining', String(tightest.remaining));
   headers.push('X-RateLimit-Reset', String(toUnixSeconds(tightest.resetAt)));

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isIP, isIPv4, isIPv6 } from 'node:net';
 import { CLIENT_NAME_HEADER, parseClientName, redact } from '../access/api-key.js';
 import type { UpstreamKey } from '../access/session.js';
-import { copyStart } from '../bounded-cache.js';
+import { copyText } from '../copy-text.js';
 import { StoreError, type ErrorName } from '../errors.js';
 
 export interface ClientAddress {
@@ -30,6 +30,8 @@ export class HttpRequest {
   readingMs = 0;
   /** Complete before a handler is called. Empty without one. */
   body: Buffer = NO_BODY;
+  /** Gives the bytes of the body back to others before the response is complete. */
+  releaseBody: () => void = () => undefined;
   /** Who is charged for the work: the key, once it is known to be valid, otherwise the client's address. */
   caller: string;
   /** The caller's key, in proxy mode. */
@@ -146,7 +148,7 @@ function parseAddress(text: string): string | undefined {
   const address = (bracketed ?? text.replace(/^(\d+(?:\.\d+){3}):\d+$/, '$1'))
     .replace(/^::ffff:(?=\d+\.)/i, '')
     .split('%', 1)[0] as string;
-  return isIP(address) === 0 ? undefined : copyStart(address);
+  return isIP(address) === 0 ? undefined : copyText(address);
 }
 
 function toNetwork(address: string): string {

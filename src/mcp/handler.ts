@@ -1,4 +1,5 @@
-import { copyStart, createBoundedCache } from '../bounded-cache.js';
+import { createBoundedCache } from '../bounded-cache.js';
+import { copyText } from '../copy-text.js';
 import { StoreError } from '../errors.js';
 import { JSON_TYPE, type Reply } from '../http/reply.js';
 import type { Api, Route } from '../http/route.js';
@@ -36,7 +37,7 @@ export function createMcp(options: McpOptions): Api {
       const { name } = _meta?.['io.modelcontextprotocol/clientInfo'] ?? clientInfo ?? {};
       const isCall = message?.method === 'tools/call';
       if (!isCall) await session.requireKey();
-      const agent = typeof name === 'string' ? { name: copyStart(name, 200) } : agents.get(keyId);
+      const agent = typeof name === 'string' ? { name: copyText(name.slice(0, 200)) } : agents.get(keyId);
       if (agent && !isCall) agents.set(keyId, agent);
       http.agentName = agent?.name;
       // The SDK brings much that only agents need.

@@ -8,7 +8,7 @@ import * as session from '../access/session.js';
 import { monotonicNow } from '../clock.js';
 import type { ProxyConfig } from '../config.js';
 import { toStoreError, type StoreError } from '../errors.js';
-import { isUnauthorized, type Keys, type KeyState } from './keys.js';
+import type { Keys, KeyState } from './keys.js';
 
 export interface ProxyAccessOptions {
   readonly findKey: Keys;
@@ -44,7 +44,6 @@ class ProxySession implements session.Session, session.UpstreamKey {
   #unreserved = 0;
   /** Whether the key's limits were known before. After the request that goes first, the rest then has to fit. */
   #isWhole = false;
-  #hasRoomForAddress: Promise<void> | undefined;
   /** When the cooldowns of other gateways were looked at. */
   #lookedAt = 0;
   #inFlight = 0;
@@ -79,7 +78,7 @@ class ProxySession implements session.Session, session.UpstreamKey {
   requireKey(): MaybePromise<void> {
     if (this.isKeyRefused) return this.#toKeyless().requireKey();
     this.#requireRoom(0);
-    if (!this.isKeyAccepted) return (this.#hasRoomForAddress ??= this.#requireRoomForAddress());
+    if (!this.isKeyAccepted) return this.#requireRoomForAddress();
   }
 
   admit(cost: number): MaybePromise<void> {
@@ -123,7 +122,7 @@ class ProxySession implements session.Session, session.UpstreamKey {
     this.#key.learn(answer, sentAt, error);
     const { cooldowns } = this.options;
     // It counts for the address even if the client has disconnected.
-    if (isUnauthorized(answer))
+    if (this.#key.isRefusedBy(answer))
       this.#toKeyless()
         .requireKey()
         .catch(() => undefined);

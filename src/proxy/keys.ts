@@ -29,11 +29,6 @@ export function createKeys() {
   };
 }
 
-/** Whether the upstream refuses the key. After too many 401s for one address, it answers 429, with the same challenge. */
-export function isUnauthorized(answer: UpstreamAnswerHead): boolean {
-  return answer.status === 401 || (answer.status === 429 && answer.header('www-authenticate') !== undefined);
-}
-
 /** What the upstream's answers say about one key. Times are those of `monotonicNow`. */
 export class KeyState {
   isAccepted = false;
@@ -96,11 +91,20 @@ export class KeyState {
     return undefined;
   }
 
+  /**
+   * Whether the upstream refuses the key. After too many 401s for one address, it answers 429 to keys that it does not
+   * know, with the same challenge.
+   */
+  isRefusedBy(answer: UpstreamAnswerHead): boolean {
+    const isChallenge = answer.header('www-authenticate') !== undefined;
+    return answer.status === 401 || (answer.status === 429 && isChallenge && !this.isAccepted);
+  }
+
   /** See `UpstreamKey.learn`. */
   learn(answer: UpstreamAnswerHead, sentAt: number, error?: StoreError): void {
     const now = monotonicNow();
     const { status } = answer;
-    if (error && isUnauthorized(answer)) {
+    if (error && this.isRefusedBy(answer)) {
       // The headers state the limits of the gateway's address, not of the key.
       this.#refused = { until: now + REFUSED_MS, error };
       this.#knownUntil = 0;

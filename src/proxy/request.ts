@@ -5,6 +5,7 @@ import { StoreError } from '../errors.js';
 import type { Call } from '../pets/pet-source.js';
 import type { Batch, Result } from './batch.js';
 import type { Breaker } from './breaker.js';
+import { parseRetryAfter } from './limits.js';
 import { notUnderstood, readBody, unavailable, type UpstreamAnswer } from './wire.js';
 
 /** What all requests of a call have in common. */
@@ -189,7 +190,8 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
     const mayRepeat = this.status !== 0 && !(error instanceof errors.ResponseExceededMaxSizeError);
     // undici's error has what the upstream sent, which may contain the client's key.
     const cause = new Error(error.message);
-    if (isBroken) this.#fail('broken', notUnderstood('incomplete or no HTTP', { cause }), mayRepeat);
+    const retryAfter = mayRepeat ? 1 : undefined;
+    if (isBroken) this.#fail('broken', notUnderstood('incomplete or no HTTP', { cause, retryAfter }), mayRepeat);
     else this.#fail('unreachable', unavailable(error), true);
     this.upstream.release(this);
   }
@@ -231,7 +233,7 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
     if (!mayRepeat || upstream.breaker.isOpen || upstream.retriesLeft < 1) return this.finish(result);
     // Exponential backoff with full jitter, but not before the upstream wants it.
     const backoffMs = Math.random() * Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** this.retries);
-    const pauseMs = Math.max(backoffMs, ((result as StoreError).retryAfter ?? 0) * 1_000);
+    const pauseMs = Math.max(backoffMs, (parseRetryAfter(this, this.#sentAt) ?? 0) * 1_000);
     if (performance.now() + pauseMs >= (this.#batches[0]?.endsAt ?? 0)) return this.finish(result);
     upstream.retriesLeft -= 1;
     this.retries += 1;

@@ -104,7 +104,7 @@ export function fromAnswer(answer: UpstreamAnswer): StoreError {
     return new StoreError(code, message, { ...details, retryAfter: Math.max(1, retryAfter ?? 0) });
   }
   if (status < 400) return notUnderstood('an unexpected status');
-  if (!error) return notUnderstood('no Error body', { retryAfter });
+  if (!error) return notUnderstood('no Error body', { retryAfter: retryAfter ?? (status < 500 ? undefined : 1) });
   const message = body?.message ?? 'The animal store refused this, with a message that is too long to pass on.';
   return new StoreError(NAMES[status] ?? 'upstream_error', message, details);
 }

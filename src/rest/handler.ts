@@ -11,20 +11,12 @@ import { JSON_TYPE, jsonReply, toErrorReply, type Reply } from '../http/reply.js
 import type { HttpRequest } from '../http/request.js';
 import { parseJsonBody } from '../json/exact-json.js';
 import { parseIdempotencyKey } from '../pets/idempotency-key.js';
+import { parseInt64 } from '../pets/int64.js';
 import type { Pet, PetQuery } from '../pets/pet.js';
 import { findLookupRefusal, LOOKUP_DEPRECATED_SINCE, LOOKUP_SUNSET, type Brownout } from '../pets/removal.js';
 import { pickPet, type Call, type PetSource } from '../pets/pet-source.js';
 import type { Api, Route } from '../http/route.js';
-import {
-  emptyBody,
-  listQuery,
-  lookupPath,
-  newPetBody,
-  noQuery,
-  parseInput,
-  parseQuery,
-  usageQuery,
-} from './schemas.js';
+import { emptyBody, listQuery, newPetBody, noQuery, parseInput, parseQuery, usageQuery } from './schemas.js';
 
 export interface RestOptions {
   readonly source: PetSource;
@@ -74,7 +66,7 @@ export function createRest(
     const refusal = findLookupRefusal(brownouts);
     if (refusal !== undefined) throw new StoreError('no_such_route', `There is no such path. ${refusal}`);
     parseQuery(noQuery, search);
-    const { id } = parseInput(lookupPath, { id: LOOKUP_PATH.exec(path)?.[1] });
+    const id = parseInt64(LOOKUP_PATH.exec(path)?.[1] as string, 'id');
     return async (call) => {
       const found = await source.findMany([id], call);
       return jsonReply(200, formatPet(pickPet(found, id)));

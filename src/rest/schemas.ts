@@ -50,8 +50,6 @@ export const usageQuery = z.strictObject(
 
 export const emptyBody = z.strictObject({}, explain('property', 'A rotation takes none.'));
 
-export const lookupPath = z.strictObject({ id: int64Text });
-
 export const noQuery = z.strictObject({}, explain('parameter', 'This request takes none.'));
 
 /** Validates the query of a URL. @throws StoreError `invalid_request` */

@@ -1,5 +1,6 @@
 import { OTHER, type Use } from '../access/usage.js';
 import { createBoundedCache } from '../bounded-cache.js';
+import { copyText } from '../copy-text.js';
 import type { Log } from '../observability/log.js';
 import { repeat } from '../repeat.js';
 
@@ -77,7 +78,8 @@ export function createUsageCounter(options: UsageCounterOptions) {
     const name = `${operation}\n${client}`;
     let names = namesOfDays.get(keyDay);
     if (!names) namesOfDays.set(keyDay, (names = new Set()));
-    if (names.size < MAX_NAMES) names.add(name);
+    if (names.has(name)) return true;
+    if (names.size < MAX_NAMES) names.add(copyText(name));
     return names.has(name);
   }
 
@@ -90,8 +92,10 @@ export function createUsageCounter(options: UsageCounterOptions) {
       count.errors += use.errors;
       count.refused += use.refused;
       count.lastAt = Math.max(count.lastAt, use.lastAt);
-    } else if (counts.size < capacity) counts.set(id, use);
-    else lost += use.requests;
+    } else if (counts.size < capacity) {
+      const client = copyText(use.client);
+      counts.set(copyText(id), { ...use, client, operation: copyText(use.operation) });
+    } else lost += use.requests;
   }
 
   /** Writes all counts. Never rejects: counts that cannot be written stay in memory. */

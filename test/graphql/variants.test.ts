@@ -50,6 +50,20 @@ it('the variants of one document, even empty ones, take room in the cache', asyn
   await stop();
 });
 
+it('a document with too many variants is not kept, also if they are new at once', async () => {
+  const { ask, checked, stop } = await start();
+  const names = ['a', 'b', 'c', 'd', 'e', 'f'];
+  const fields = names.map((name) => `${name}: __typename @skip(if: $${name})`).join(' ');
+  const query = `query (${names.map((name) => `$${name}: Boolean!`).join()}) { ${fields} __typename }`;
+  const variants = Array.from({ length: 2 ** names.length }, (_, bits) =>
+    Object.fromEntries(names.map((name, index) => [name, Boolean(bits & (1 << index))])),
+  );
+  await Promise.all(variants.map(async (variables, index) => ask({ query, variables }, String(index))));
+  await ask({ query, variables: variants[0] });
+  expect(checked).toHaveLength(2);
+  await stop();
+});
+
 it('large documents are not kept, so that a few cannot evict those of others', async () => {
   const { ask, checked, stop } = await start();
   const lookups = Array.from(

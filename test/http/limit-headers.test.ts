@@ -41,6 +41,11 @@ it.each([
   expect(limitHeaders(windows)).toEqual(expected.flat());
 });
 
+it('has no reset beyond the length of its window, although the clock of Redis may be ahead', () => {
+  const window = { name: 'minute', seconds: 60, limit: 60, remaining: 59, resetAt: now + 60_900 } as const;
+  expect(limitHeaders([window])).toContain('"minute";r=59;t=60');
+});
+
 it('describes a window of unknown length after its end', () => {
   const window = { name: 'default', seconds: null, limit: 9, remaining: 0, resetAt: now - 1 } as const;
   expect(limitHeaders([window])).toEqual([

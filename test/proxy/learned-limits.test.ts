@@ -457,6 +457,17 @@ it.each([401, 429])('a late answer to an earlier request does not undo that one 
   vi.restoreAllMocks();
 });
 
+it('a 429 with a challenge is a 401 for a key that was never accepted, and a limit for any other', () => {
+  const headers = { 'retry-after': '30', 'www-authenticate': 'Bearer' };
+  const unknown = new KeyState(createLimitsParser());
+  learn(unknown, 429, headers);
+  expect(unknown.cooldown).toBeUndefined();
+  const accepted = new KeyState(createLimitsParser());
+  learn(accepted, 200);
+  learn(accepted, 429, headers);
+  expect(accepted.cooldown).toMatchObject({ code: 'rate_limited' });
+});
+
 it('a late answer of an earlier window says nothing about the one that has opened since', () => {
   const key = new KeyState(createLimitsParser());
   const answer = (left: number, seconds: number) => {

@@ -170,24 +170,28 @@ describe('an upstream response', () => {
 
   const HTML = '<html><body>secret-host.internal</body></html>';
   it.each([
-    ['HTML with 500', 500, HTML],
+    ['HTML with 500', 500, HTML, 1],
     ['HTML with 404', 404, HTML],
     ['an empty body with 400', 400, ''],
     ['a truncated Error', 400, '{"code":"x","mess'],
     ['an Error with wrong types', 404, '{"code":1,"message":"m","status":404}'],
     ['an Error whose status is text', 404, '{"code":"c","message":"m","status":"404"}'],
-    ['an array as Error', 500, '[]'],
+    ['an array as Error', 500, '[]', 1],
     ['ten megabytes', 500, `{"code":"c","message":"${'x'.repeat(10_000_000)}","status":500}`],
-  ])('without a valid Error body (%s) becomes UPSTREAM_ERROR and is not quoted', async (_, status, body) => {
-    upstream.play((_request, response) => send(response, status, body));
-    const answer = await gateway.graphql('{ pet(id: 5) { id } }', { key: freshKey() });
-    expect(answer.status).toBe(200);
-    expect(answer.data).toEqual({ pet: null });
-    expect(answer.errors?.[0]?.extensions.code).toBe('UPSTREAM_ERROR');
-    expect(answer.errors?.[0]?.extensions.error).toBeUndefined();
-    expect(answer.text).not.toContain('secret-host');
-    expect(answer.text.length).toBeLessThan(1_000);
-  });
+  ])(
+    'without a valid Error body (%s) becomes UPSTREAM_ERROR and is not quoted',
+    async (_, status, body, retryAfter?) => {
+      upstream.play((_request, response) => send(response, status, body));
+      const answer = await gateway.graphql('{ pet(id: 5) { id } }', { key: freshKey() });
+      expect(answer.status).toBe(200);
+      expect(answer.data).toEqual({ pet: null });
+      expect(answer.errors?.[0]?.extensions).toMatchObject({ code: 'UPSTREAM_ERROR' });
+      expect(answer.errors?.[0]?.extensions.retryAfter).toBe(retryAfter);
+      expect(answer.errors?.[0]?.extensions.error).toBeUndefined();
+      expect(answer.text).not.toContain('secret-host');
+      expect(answer.text.length).toBeLessThan(1_000);
+    },
+  );
 
   it.each([
     ['without a name', '{"id":5,"categoryId":1}'],

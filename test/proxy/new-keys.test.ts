@@ -1,4 +1,6 @@
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { request, type IncomingMessage } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { startGateway, startProxyBefore, type Gateway, type ProxyOnly } from '../support/gateway.js';
@@ -73,6 +75,25 @@ describe('keys that the upstream has not accepted before', () => {
     expect(await statusesOf('absent', 1)).toEqual([200]);
     await statusesOf('made-up', 60);
     expect(await statusesOf('absent', 1)).toEqual([429]);
+  });
+
+  it('get 429 after sixty 401s, although their requests began before', async () => {
+    const body = JSON.stringify({ query: '{ pets { id } }' });
+    const requests = Array.from({ length: 70 }, (_, index) => {
+      const headers = { 'Content-Type': 'application/json', Authorization: `Bearer made-up-${index}` };
+      const sent = request(`${gateway.url}/graphql`, { method: 'POST', headers });
+      sent.flushHeaders();
+      return sent;
+    });
+    await sleep(300);
+    const statuses: unknown[] = [];
+    for (const sent of requests) {
+      sent.end(body);
+      const [response] = (await once(sent, 'response')) as [IncomingMessage];
+      statuses.push(response.resume().statusCode);
+    }
+    expect(statuses).toEqual(Array.from({ length: 70 }, (_, index) => (index < 60 ? 401 : 429)));
+    expect(upstream.seen).toHaveLength(60);
   });
 
   it('are refused one after another, and free operations too, once their address has sixty 401s', async () => {

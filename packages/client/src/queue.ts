@@ -188,8 +188,8 @@ export function createQueue(
     if (tasks.some(isWanted)) {
       if (isTrial) {
         pause = undefined;
-        // What is known may be wrong.
-        windows = [];
+        // What was known may be wrong.
+        if (reply.headers.has('ratelimit')) windows = [];
       }
       readReply(tasks, reply);
     }
@@ -259,6 +259,6 @@ function isTemporary(result: unknown): result is PetError {
   if (!isPetError(result)) return false;
   const { code } = result;
   // The store behind the gateway has refused it, has no such function, or is something else.
-  if (code === 'UPSTREAM_ERROR' && !result.retryAfter) return (result.error?.status ?? 0) >= 500;
+  if (code === 'UPSTREAM_ERROR' && result.retryAfter === undefined) return (result.error?.status ?? 0) >= 500;
   return isStoreErrorCode(code) ? STORE_ERRORS[code].repeat !== 'no' : code !== 'UNRECOGNIZED';
 }

@@ -147,6 +147,7 @@ describe('limits that are raised', () => {
       const headers = { 'RateLimit-Policy': policy, RateLimit: state, 'Retry-After': '3600' };
       const aliases = [...(body as string).matchAll(/(_\d+):pet/g)].map(([, alias]) => alias);
       sizes.push(aliases.length);
+      if (policy === 'offline') return Promise.reject(new TypeError('fetch failed'));
       if (state === '') return Promise.resolve(new Response('', { status: Number(policy), headers }));
       const data = Object.fromEntries(aliases.map((alias) => [alias, []])) as object;
       return Promise.resolve(Response.json({ data }, { headers }));
@@ -193,6 +194,24 @@ describe('limits that are raised', () => {
       clock.mockImplementation(() => start + 122_000);
       expect(await loadTwo()).toEqual(['ok', 'ok']);
       expect(sizes).toEqual([1, 1, 1, 1]);
+    } finally {
+      clock.mockRestore();
+    }
+  });
+
+  it('are not forgotten if the request that tries them gets no response', async () => {
+    const { client, sizes } = connectTo([
+      '"day";q=1;w=86400 "day";r=0;t=5000',
+      'offline',
+      '"day";q=9;w=86400 "day";r=8;t=5',
+    ]);
+    await client.list();
+    await client.get(1).catch(() => undefined);
+    const realNow = performance.now.bind(performance);
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => realNow() + 61_000);
+    try {
+      expect(codesOf(await client.loadMany([1, 2]))).toEqual(['RATE_LIMITED', 'RATE_LIMITED']);
+      expect(sizes).toEqual([1, 1]);
     } finally {
       clock.mockRestore();
     }
