@@ -45,7 +45,7 @@ describeInBrowser('the REST reference', () => {
       received.pipe(
         request(gateway.url + path, options, (answer) =>
           answer.pipe(response.writeHead(answer.statusCode as number, answer.headers)),
-        ),
+        ).on('error', () => response.destroy()),
       );
     });
     await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));

@@ -180,7 +180,7 @@ describe('an overloaded store', () => {
             Expect: '100-continue',
           },
         });
-        sent.flushHeaders();
+        sent.on('error', () => undefined).flushHeaders();
         await once(sent, 'continue');
         sent.write(body.slice(0, 5));
         return sent;

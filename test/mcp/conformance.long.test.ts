@@ -45,7 +45,7 @@ describe('the official conformance suite', () => {
         response.writeHead(answer.statusCode ?? 500, answer.headers);
         answer.pipe(response);
       });
-      incoming.pipe(onwards);
+      incoming.pipe(onwards.on('error', () => response.destroy()));
     });
     await new Promise<void>((ready) => front.listen(0, '127.0.0.1', ready));
     url = `http://localhost:${(front.address() as AddressInfo).port}/mcp`;

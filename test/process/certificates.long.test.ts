@@ -14,7 +14,7 @@ describeWith('openssl', 'a start ends at once, with one line that names the caus
   beforeAll(async () => {
     place = await makePlace();
     plain = await startScriptedUpstream();
-    server = createServer(makeCertificate(place.directory));
+    server = createServer(makeCertificate(place.directory), (socket) => socket.on('error', () => undefined));
     server.on('tlsClientError', () => undefined);
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   });

@@ -141,6 +141,7 @@ describe('stopping a server', () => {
     const program = await place.start({ ...env, SHUTDOWN_GRACE_MS: '600000' });
     const socket = connect(Number(new URL(program.url).port), '127.0.0.1');
     await once(socket, 'connect');
+    socket.on('error', () => undefined);
     if (sent !== '') {
       socket.write(sent);
       await once(socket, 'data');
@@ -228,6 +229,7 @@ describe('stopping an embedded store', () => {
 async function openConnection(program: Program, key: string): Promise<{ ask(): Promise<string> }> {
   const socket = connect(Number(new URL(program.url).port), '127.0.0.1');
   await once(socket, 'connect');
+  socket.on('error', () => undefined);
   return {
     ask: () =>
       new Promise((resolve) => {
@@ -252,7 +254,8 @@ function askOnOneConnection(program: Program, key: string): KeptAlive {
   let failure: Error | undefined;
   const askOnAndOn = async (): Promise<void> => {
     while (answers.at(-1)?.connection !== 'close') {
-      const sent = request(`${program.url}/v1/pets`, { agent, headers: { Authorization: `Bearer ${key}` } }).end();
+      const sent = request(`${program.url}/v1/pets`, { agent, headers: { Authorization: `Bearer ${key}` } });
+      sent.on('error', () => undefined).end();
       const [response] = (await once(sent, 'response')) as [IncomingMessage];
       await text(response);
       answers.push({ status: response.statusCode, connection: response.headers.connection });
@@ -299,7 +302,7 @@ async function beginRequest(
   const answered = once(sent, 'response') as Promise<[IncomingMessage]>;
   // A test that stops the server sees the failure when it finishes the request.
   answered.catch(() => undefined);
-  sent.flushHeaders();
+  sent.on('error', () => undefined).flushHeaders();
   await once(sent, 'continue');
   sent.write(body.slice(0, 5));
   return {

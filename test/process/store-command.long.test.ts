@@ -155,7 +155,7 @@ describe('the store command', () => {
     const env = { PATH: process.env.PATH, DATA_DIR: 'beside' };
     const child = spawn(process.execPath, [STORE, 'import', '-'], { cwd: place.directory, env });
     const [said, closed] = [text(child.stderr), once(child, 'close')];
-    child.stdin.write(exported.slice(0, 1_500));
+    child.stdin.on('error', () => undefined).write(exported.slice(0, 1_500));
     await sleep(12_000);
     child.stdin.end(exported.slice(1_500));
     expect(await closed).toEqual([1, null]);
