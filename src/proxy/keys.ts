@@ -96,8 +96,8 @@ export class KeyState {
    * know, with the same challenge.
    */
   isRefusedBy(answer: UpstreamAnswerHead): boolean {
-    const isChallenge = answer.header('www-authenticate') !== undefined;
-    return answer.status === 401 || (answer.status === 429 && isChallenge && !this.isAccepted);
+    const { status } = answer;
+    return status === 401 || (status === 429 && !this.isAccepted && answer.header('www-authenticate') !== undefined);
   }
 
   /** See `UpstreamKey.learn`. */
