@@ -1,7 +1,7 @@
 import { loadEnvironment } from '../environment.js';
 import type { Database } from '../store/database.js';
 import { listPendingMigrations, migrate } from '../store/migrate.js';
-import { createProgram, runProgram, withStore } from './program.js';
+import { createProgram, runProgram, withStore, write } from './program.js';
 
 const program = createProgram('migrate')
   .description('Applies pending migrations to the store that DATABASE_URL or DATA_DIR names.')
@@ -9,14 +9,13 @@ const program = createProgram('migrate')
   .action(async ({ check = false }: { check?: boolean }) => {
     const config = loadEnvironment();
     if (config.backend.kind === 'proxy') {
-      console.log('UPSTREAM_URL is set: a gateway has no database to migrate.');
-      return;
+      return write('UPSTREAM_URL is set: a gateway has no database to migrate.\n');
     }
     const options = { waitMs: config.startTimeoutMs, onWait: console.error };
     const run = (database: Database) => (check ? listPendingMigrations(database) : migrate(database, options));
     const files = await withStore(config, run, !check);
-    if (files.length === 0) console.log('No migrations are pending.');
-    for (const file of files) console.log(`${check ? 'pending' : 'applied'}: ${file}`);
+    const lines = files.map((file) => `${check ? 'pending' : 'applied'}: ${file}\n`);
+    await write(lines.join('') || 'No migrations are pending.\n');
     if (check && files.length > 0) process.exitCode = 1;
   });
 

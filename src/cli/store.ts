@@ -40,7 +40,8 @@ program
       });
       console.error(`store: imported ${summarize(tables)} into ${name}; count and checksum are right`);
     };
-    await withStore(loadEnvironment(), run, true);
+    // Standard input would keep the process alive until it ends.
+    await withStore(loadEnvironment(), run, true).finally(() => input.destroy());
   });
 
 /** Writes an export, under another name until it is complete. Overwrites no file. */

@@ -10,7 +10,7 @@ import { createPacer } from './pacer.js';
 import { Pieces } from './pieces.js';
 import { createPlaces } from './places.js';
 import type { Reply } from './reply.js';
-import type { HttpRequest } from './request.js';
+import { NO_BODY, type HttpRequest } from './request.js';
 
 /** The most bytes of all bodies together that have arrived and whose requests are not answered. */
 const MAX_BYTES_TOGETHER = 64 * 1_024 * 1_024;
@@ -106,7 +106,10 @@ export function createBodyReader(maxBytes: number, takeTurn: FairQueue<Reply>) {
           refuse(toStoreError(error));
         }
       };
-      request.releaseBody = release;
+      request.releaseBody = () => {
+        release();
+        request.body = NO_BODY;
+      };
       response.once('close', release);
       message.on('data', (piece: Buffer) => {
         pieces?.add(piece);

@@ -13,7 +13,7 @@ export interface ClientAddress {
 }
 
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
-const NO_BODY = Buffer.alloc(0);
+export const NO_BODY = Buffer.alloc(0);
 
 /** One HTTP request. Handlers only read it. It is the call that a source of animals works for. */
 export class HttpRequest {
@@ -30,7 +30,7 @@ export class HttpRequest {
   readingMs = 0;
   /** Complete before a handler is called. Empty without one. */
   body: Buffer = NO_BODY;
-  /** Gives the bytes of the body back to others before the response is complete. */
+  /** Forgets the body before the response is complete. */
   releaseBody: () => void = () => undefined;
   /** Who is charged for the work: the key, once it is known to be valid, otherwise the client's address. */
   caller: string;

@@ -11,7 +11,9 @@ export function createOwnKeys(keys: KeyStore, onRotation: () => void, listUsage:
   return {
     async find(secret) {
       const { id, expiresAt: secretEndsAt } = await get(digestApiKey(secret));
-      const { unbannedAt: _, revokedAt: __, ...key } = (await keys.find(id)) as KeyRecord;
+      const found = await keys.find(id);
+      if (!found) throw keyRefused();
+      const { unbannedAt: _, revokedAt: __, ...key } = found;
       return { ...key, secretEndsAt };
     },
     listUsage,

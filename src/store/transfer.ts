@@ -166,14 +166,18 @@ async function describe(execute: Execute) {
     const { rows } = await execute(`SELECT count(*)::int AS count FROM ${name}`);
     tables.push({ name, columns: columns.map((column) => String(column.name)), rows: Number(rows[0]?.count) });
   }
-  // The last id that was given to an animal, as text. Null if there was none.
-  const { rows } = await execute(
-    `SELECT pg_sequence_last_value(id)::text AS last, has_sequence_privilege(id, 'USAGE, SELECT') AS may
-     FROM to_regclass('pets_id_seq') AS id`,
-  );
-  // PostgreSQL 18 would say that there was none.
+  const { rows } = await execute(`SELECT has_sequence_privilege(to_regclass('pets_id_seq'), 'SELECT') AS may`);
   if (rows[0]?.may === false) throw new Error('the role lacks SELECT on the sequence pets_id_seq');
-  return { format: FORMAT, version: VERSION, lastPetId: (rows[0]?.last ?? null) as string | null, tables };
+  const lastPetId = rows[0]?.may ? await findLastPetId(execute) : null;
+  return { format: FORMAT, version: VERSION, lastPetId, tables };
+}
+
+/** Finds the id before the next one, as text. Null if the next one is the first. */
+async function findLastPetId(execute: Execute): Promise<string | null> {
+  const { rows } = await execute(
+    `SELECT (CASE WHEN is_called THEN last_value ELSE nullif(last_value - 1, 0) END)::text AS last FROM pets_id_seq`,
+  );
+  return rows[0]?.last as string | null;
 }
 
 /** Splits text at `\n` alone. Unlike readline, this keeps U+2028 and U+2029, which JSON does not escape. */

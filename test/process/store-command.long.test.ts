@@ -129,7 +129,8 @@ describe('the store command', () => {
     const source = await place.database();
     const add = `INSERT INTO pets (name, category_id) VALUES ('Next', 1) RETURNING id::text`;
     await runSql(source, `INSERT INTO pets (id, name, category_id) VALUES (9223372036854775807, 'Last', 1)`);
-    for (const expected of ['1', '2']) {
+    for (const expected of ['1', '2', '7']) {
+      if (expected === '7') await runSql(source, 'ALTER TABLE pets ALTER id RESTART WITH 7');
       const { stdout } = await place.store(['export', '-'], { DATABASE_URL: source });
       await writeFile(join(place.directory, 'ids.jsonl'), stdout);
       const target = await place.database();
@@ -160,6 +161,15 @@ describe('the store command', () => {
     child.stdin.end(exported.slice(1_500));
     expect(await closed).toEqual([1, null]);
     expect(linesOf(await said)).toEqual([expect.stringContaining('the store waited too long for the next message')]);
+  });
+
+  it('ends an import that has failed although its input goes on', async () => {
+    const env = { PATH: process.env.PATH, DATABASE_URL: await place.database() };
+    const child = spawn(process.execPath, [STORE, 'import', '-'], { cwd: place.directory, env });
+    const [said, closed] = [text(child.stderr), once(child, 'close')];
+    child.stdin.on('error', () => undefined).write('garbage\n');
+    expect(await closed).toEqual([1, null]);
+    expect(linesOf(await said)).toEqual([expect.stringContaining('this is no export of an animal store')]);
   });
 
   it('finds what others add while an import begins', async () => {

@@ -188,8 +188,8 @@ export function createQueue(
     if (tasks.some(isWanted)) {
       if (isTrial) {
         pause = undefined;
-        // What was known may be wrong.
-        if (reply.headers.has('ratelimit')) windows = [];
+        // What was known was wrong, unless the store is in trouble.
+        if (!reply.results.every(isTemporary)) windows = [];
       }
       readReply(tasks, reply);
     }

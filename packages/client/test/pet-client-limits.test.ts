@@ -144,7 +144,8 @@ describe('limits that are raised', () => {
     const sizes: number[] = [];
     const fetch: PetClientOptions['fetch'] = (_, { body }) => {
       const [policy = '', state = ''] = (limits[sizes.length] ?? limits.at(-1) ?? '').split(' ');
-      const headers = { 'RateLimit-Policy': policy, RateLimit: state, 'Retry-After': '3600' };
+      const stated = { 'RateLimit-Policy': policy, RateLimit: state, 'Retry-After': '3600' };
+      const headers: Record<string, string> = policy === 'unlimited' ? {} : stated;
       const aliases = [...(body as string).matchAll(/(_\d+):pet/g)].map(([, alias]) => alias);
       sizes.push(aliases.length);
       if (policy === 'offline') return Promise.reject(new TypeError('fetch failed'));
@@ -194,6 +195,20 @@ describe('limits that are raised', () => {
       clock.mockImplementation(() => start + 122_000);
       expect(await loadTwo()).toEqual(['ok', 'ok']);
       expect(sizes).toEqual([1, 1, 1, 1]);
+    } finally {
+      clock.mockRestore();
+    }
+  });
+
+  it('are forgotten if a response to the request that tries them states none', async () => {
+    const { client, sizes } = connectTo(['"day";q=1;w=86400 "day";r=0;t=5000', 'unlimited -']);
+    await client.list();
+    const realNow = performance.now.bind(performance);
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => realNow() + 61_000);
+    try {
+      await client.list();
+      await client.list();
+      expect(sizes).toEqual([1, 1, 1]);
     } finally {
       clock.mockRestore();
     }
