@@ -189,9 +189,8 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
     const isBroken = this.status !== 0 || NOT_HTTP.has(error.name);
     const mayRepeat = this.status !== 0 && !(error instanceof errors.ResponseExceededMaxSizeError);
     // undici's error has what the upstream sent, which may contain the client's key.
-    const cause = new Error(error.message);
-    const retryAfter = mayRepeat ? 1 : undefined;
-    if (isBroken) this.#fail('broken', notUnderstood('incomplete or no HTTP', { cause, retryAfter }), mayRepeat);
+    const details = { cause: new Error(error.message), retryAfter: mayRepeat ? 1 : undefined };
+    if (isBroken) this.#fail('broken', notUnderstood('incomplete or no HTTP', details), mayRepeat);
     else this.#fail('unreachable', unavailable(error), true);
     this.upstream.release(this);
   }
