@@ -189,10 +189,10 @@ it('a call that is cancelled before its retry does not hold up other requests of
   const ask = (path: string, call: Call): Promise<readonly Result[]> =>
     client.ask([path], { call: { ...call, key }, method: 'GET', headers: [], read: readStatus });
   const readStatus = ({ status }: { readonly status: number }): Result =>
-    status === 503 ? new StoreError('upstream_error', 'No.', { retryAfter: 10 }) : [];
+    status === 503 ? new StoreError('upstream_error', 'No.') : [];
   const held: (() => void)[] = [];
   upstream.play((request, response) => {
-    if (request.path === '/pets/1') send(response, 503, '{}');
+    if (request.path === '/pets/1') send(response, 503, '{}', { 'Retry-After': '10' });
     else held.push(() => answerAnimals(request, response));
   });
   const leaving = new AbortController();
