@@ -2,6 +2,7 @@ import type * as Package from 'graphql-rate-limit';
 import { afterEach, expect, it, vi } from 'vitest';
 import type { Session } from '../../src/access/session.js';
 import { createRateLimitGuard } from '../../src/graphql/rate-limit.js';
+import { fakeClocks } from '../support/fake-clocks.js';
 
 const asked = vi.hoisted(() => vi.fn());
 vi.mock('graphql-rate-limit', async (load) => {
@@ -20,7 +21,7 @@ afterEach(() => vi.useRealTimers());
 
 it('a key that has used up its 60 a minute is refused at little cost until it has some again', async () => {
   // Both clocks agree.
-  vi.useFakeTimers({ toFake: ['performance', 'Date'], now: performance.timeOrigin });
+  fakeClocks(performance.timeOrigin);
   const guard = createRateLimitGuard();
   const use = async (times: number) => {
     const uses = Array.from({ length: times }, () => guard({ keyId: 'key' } as Session));

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createAuthenticator, type Authenticator } from '../../src/store/store-access.js';
 import { StoreError } from '../../src/errors.js';
 import { createFakeKeys, type FakeKeys } from './fake-keys.js';
+import { fakeClocks } from '../support/fake-clocks.js';
 
 const AWAY = new StoreError('unavailable', 'away');
 
@@ -11,7 +12,7 @@ describe('while the database is unavailable', () => {
   let key: string;
 
   beforeEach(async () => {
-    vi.useFakeTimers({ now: Date.UTC(2026, 0, 1), toFake: ['Date', 'performance'] });
+    fakeClocks(Date.UTC(2026, 0, 1));
     keys = createFakeKeys();
     authenticator = createAuthenticator(keys);
     key = keys.add();

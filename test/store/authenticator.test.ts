@@ -2,13 +2,14 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { generateApiKey } from '../../src/access/api-key.js';
 import { createAuthenticator, type Authenticator } from '../../src/store/store-access.js';
 import { createFakeKeys, type FakeKeys } from './fake-keys.js';
+import { fakeClocks } from '../support/fake-clocks.js';
 
 let keys: FakeKeys;
 let authenticator: Authenticator;
 
 beforeEach(() => {
   // Other clocks belong to servers that earlier files have started.
-  vi.useFakeTimers({ now: Date.UTC(2026, 0, 1), toFake: ['Date', 'performance'] });
+  fakeClocks(Date.UTC(2026, 0, 1));
   keys = createFakeKeys();
   authenticator = createAuthenticator(keys);
 });
