@@ -232,7 +232,7 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
     if (!mayRepeat || upstream.breaker.isOpen || upstream.retriesLeft < 1) return this.finish(result);
     // Exponential backoff with full jitter, but not before the upstream wants it.
     const backoffMs = Math.random() * Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** this.retries);
-    const pauseMs = Math.max(backoffMs, (parseRetryAfter(this, this.#sentAt) ?? 0) * 1_000);
+    const pauseMs = Math.max(backoffMs, (parseRetryAfter(this, monotonicNow()) ?? 0) * 1_000);
     if (performance.now() + pauseMs >= (this.#batches[0]?.endsAt ?? 0)) return this.finish(result);
     upstream.retriesLeft -= 1;
     this.retries += 1;
