@@ -133,6 +133,19 @@ export const CALLERS = [
     statuses: [200],
   },
   {
+    name: 'ten thousand one-byte chunks that nobody reads',
+    connections: 8,
+    toRequests: () => [
+      {
+        method: 'GET',
+        path: '/nowhere',
+        headers: { 'transfer-encoding': 'chunked' },
+        body: `${'1\r\n \r\n'.repeat(10_000)}0\r\n\r\n`,
+      },
+    ],
+    statuses: [404],
+  },
+  {
     name: 'requests without a key: 401',
     connections: 100,
     toRequests: () => [post({ query: '{ pets { id } }' })],

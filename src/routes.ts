@@ -1,12 +1,11 @@
 import { chain, type MaybePromise } from './access/maybe-promise.js';
 import type { Access, Session } from './access/session.js';
 import { StoreError, toStoreError } from './errors.js';
-import { createBodyReader } from './http/body.js';
+import { CONTINUE, createBodyReader, hasUnreadBody, isChunked, UNREAD_MS } from './http/body.js';
 import { REVALIDATED } from './http/conditional.js';
 import type { Cors } from './http/cors.js';
 import type { Api, Page, Route } from './http/route.js';
 import type { FairQueue } from './http/fair-queue.js';
-import { createPacer } from './http/pacer.js';
 import { toErrorPage } from './http/page.js';
 import type { RoutedReply, Reply } from './http/reply.js';
 import { requireValidHead, type HttpRequest } from './http/request.js';
@@ -23,28 +22,38 @@ export interface RoutesOptions {
 
 type Task = () => MaybePromise<Reply>;
 
-/**
- * Between two requests of a caller that gets nothing but 429 for a while, as with a banned key, in milliseconds:
- * repeating them leaves the event loop to others.
- */
-const BETWEEN_REFUSALS_MS = 5;
-
 /** Answers every request: route → session → body → queue → handler. A reply to an error takes the place of the rest. */
-export function createRoutes(options: RoutesOptions): (request: HttpRequest) => MaybePromise<RoutedReply> {
+export function createRoutes(options: RoutesOptions): (request: HttpRequest) => Promise<RoutedReply> {
   const { access, cors, apis, pages, maxBodyBytes, takeTurn } = options;
   const readBody = createBodyReader(maxBodyBytes, takeTurn);
-  const pace = createPacer(BETWEEN_REFUSALS_MS);
   const roots = new Intl.ListFormat('en-GB').format(apis.map(({ root }) => root));
   const hint = roots && ` The interfaces are at ${roots}.`;
 
-  return (request) => {
+  return async (request) => {
+    const answered = await answer(request);
+    const { message, isCancelled } = request;
+    if (!isCancelled && (!message.complete || isChunked(message)) && (await hasUnreadBody(message)))
+      void chargeUnread(request.caller);
+    return answered;
+  };
+
+  function answer(request: HttpRequest): Promise<RoutedReply> {
     for (const find of pages) {
       const page = find(request);
       if (page) return answerPage(request, page);
     }
     const api = apis.find(({ root }) => request.path === root || request.path.startsWith(`${root}/`));
-    return api ? answer(request, api) : refusePath(request);
-  };
+    return api ? answerApi(request, api) : refusePath(request);
+  }
+
+  /** Lets the next requests of a caller wait. */
+  async function chargeUnread(caller: string): Promise<void> {
+    try {
+      await takeTurn(caller, () => CONTINUE, UNREAD_MS);
+    } catch {
+      // Enough of them wait already.
+    }
+  }
 
   async function refusePath(request: HttpRequest): Promise<RoutedReply> {
     const error = new StoreError('no_such_route', `There is no such path.${hint}`);
@@ -75,7 +84,7 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
     return { reply, route: name, windows: allowance?.windows };
   }
 
-  async function answer(request: HttpRequest, api: Api): Promise<RoutedReply> {
+  async function answerApi(request: HttpRequest, api: Api): Promise<RoutedReply> {
     const route = api.findRoute(request.path);
     const name = route?.name ?? 'other';
     let session: Session | undefined;
@@ -106,10 +115,6 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
       reply = api.toErrorReply((await session?.explain(failure)) ?? failure, request);
     }
     session?.close?.();
-    if (reply.status === 429 && route?.pacesReplies) {
-      request.releaseBody();
-      await pace(request).catch((thrown: unknown) => (reply = api.toErrorReply(toStoreError(thrown), request)));
-    }
     const allowance = session?.allowance();
     const { windows } = (allowance instanceof Promise ? await allowance : allowance) ?? {};
     return { reply: addHeaders(reply, request, route), route: name, windows, keyId: session?.keyId };
@@ -133,22 +138,9 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
     requireMethod(request, route.methods);
     route.checkHead?.(request);
     const hasBody = request.method === 'POST' || request.method === 'QUERY';
-    const required = route.requiresKey(session) ? requireKey(request, session) : undefined;
+    const required = route.requiresKey(session) ? session.requireKey() : undefined;
     const ready = chain(required, () => (hasBody ? readBody(request) : undefined));
     return chain(ready, () => () => route.handle(request, session));
-  }
-
-  function requireKey(request: HttpRequest, session: Session): MaybePromise<void> {
-    const refuse = async (thrown: unknown): Promise<never> => {
-      if (toStoreError(thrown).status === 429) await pace(request);
-      throw thrown;
-    };
-    try {
-      const required = session.requireKey();
-      return required instanceof Promise ? required.catch(refuse) : undefined;
-    } catch (thrown) {
-      return refuse(thrown);
-    }
   }
 }
 

@@ -1,16 +1,16 @@
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
+import { setImmediate as nextPass } from 'node:timers/promises';
 import type { MaybePromise } from '../access/maybe-promise.js';
 import { overloaded, StoreError, toStoreError } from '../errors.js';
 import { BODY } from '../json/exact-json.js';
 import type { FairQueue } from './fair-queue.js';
 import { shorten } from './media-type.js';
-import { createPacer } from './pacer.js';
 import { Pieces } from './pieces.js';
 import { createPlaces } from './places.js';
 import type { Reply } from './reply.js';
-import { NO_BODY, type HttpRequest } from './request.js';
+import type { HttpRequest } from './request.js';
 
 /** The most bytes of all bodies together that have arrived and whose requests are not answered. */
 const MAX_BYTES_TOGETHER = 64 * 1_024 * 1_024;
@@ -25,15 +25,18 @@ const MANY_PIECES = 100;
 const SHORT_PIECE_BYTES = 256;
 /** Beside other callers, reading such a body counts this many times its duration, because nobody else runs meanwhile. */
 const READ_FACTOR = 10;
-/** Between two requests of a caller whose many chunks nobody has read. */
-const BETWEEN_UNREAD_MS = 500;
+/**
+ * What a body that nobody reads counts, so that the caller's next requests wait while there are other callers. As many
+ * pieces as one read of a connection can have take a fifth of it.
+ */
+export const UNREAD_MS = 200;
 
 /** Of the bodies of one caller that are longer than this, so many are read at once. The others wait. */
 const LONG_BYTES = 32_768;
 const LONG_BODIES_AT_ONCE = 8;
 
-/** What the turn of a body that is still arriving ends with. */
-const CONTINUE: Reply = { status: 100, headers: {}, body: '' };
+/** What a turn ends with that only makes up for what has been read. */
+export const CONTINUE: Reply = { status: 100, headers: {}, body: '' };
 
 /**
  * Creates the function that reads the body of a request, if it has one. It must be uncompressed JSON. Until its request
@@ -82,12 +85,12 @@ export function createBodyReader(maxBytes: number, takeTurn: FairQueue<Reply>) {
       const end = (): void => {
         arriving.delete(refuse);
         goOn();
-        leavePlace?.();
-        leavePlace = undefined;
         pieces = undefined;
       };
       const release = (): void => {
         end();
+        leavePlace?.();
+        leavePlace = undefined;
         bytesTogether -= bytes;
         bytes = 0;
       };
@@ -105,10 +108,6 @@ export function createBodyReader(maxBytes: number, takeTurn: FairQueue<Reply>) {
         } catch (error) {
           refuse(toStoreError(error));
         }
-      };
-      request.releaseBody = () => {
-        release();
-        request.body = NO_BODY;
       };
       response.once('close', release);
       message.on('data', (piece: Buffer) => {
@@ -197,22 +196,16 @@ function requireJson(contentType: string | undefined, contentEncoding = '', tran
   }
 }
 
-/**
- * Creates the function that delays the answer to a chunked request whose body was not read. Discarding its chunks takes
- * time, and their number is unknown before, so each caller gets one such answer every `BETWEEN_UNREAD_MS`. If too many
- * wait, the client is disconnected. The function returns undefined if there is no need to wait.
- */
-export function createUnreadBodyWait(): (request: HttpRequest) => Promise<void> | undefined {
-  const pace = createPacer(BETWEEN_UNREAD_MS);
-  return (request) => {
-    const { message } = request;
-    const { complete, headers, readableDidRead, readableLength } = message;
-    if (headers['transfer-encoding'] === undefined || (complete && readableDidRead)) return undefined;
-    if (complete) message.resume();
-    else void drainBody(message);
-    if (complete && readableLength <= MANY_PIECES) return undefined;
-    return pace(request).catch(() => void message.socket.destroy());
-  };
+export function isChunked({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined;
+}
+
+/** Whether the rest of a body that nobody has read is still arriving, or has arrived in many chunks. */
+export async function hasUnreadBody(message: IncomingMessage): Promise<boolean> {
+  // By then, all that has been read from the connection has arrived.
+  await nextPass();
+  const { complete, readableDidRead, readableLength } = message;
+  return !complete || (!readableDidRead && readableLength > MANY_PIECES);
 }
 
 /** The most that is read of a body after its request was answered. */

@@ -1,12 +1,9 @@
-import { overloaded } from '../errors.js';
-
 /**
  * Creates a function that calls `start` when one of the caller's places is free, at once if there is one. It returns a
  * function that gives the place back or, if the caller still waits, stops waiting.
  * @param most - places of each caller
- * @param mostWaiting - for a place of one caller. Beyond them, the function throws StoreError `overloaded`.
  */
-export function createPlaces(most: number, mostWaiting = Infinity): (caller: string, start: () => void) => () => void {
+export function createPlaces(most: number): (caller: string, start: () => void) => () => void {
   const callers = new Map<string, { taken: number; readonly waiting: Set<() => void> }>();
 
   return (name, start) => {
@@ -15,10 +12,7 @@ export function createPlaces(most: number, mostWaiting = Infinity): (caller: str
     if (caller.taken < most) {
       caller.taken += 1;
       start();
-    } else {
-      if (caller.waiting.size >= mostWaiting) throw overloaded({ Connection: 'close' });
-      caller.waiting.add(start);
-    }
+    } else caller.waiting.add(start);
     return () => {
       if (caller.waiting.delete(start)) return;
       const [next] = caller.waiting;

@@ -30,8 +30,6 @@ export class HttpRequest {
   readingMs = 0;
   /** Complete before a handler is called. Empty without one. */
   body: Buffer = NO_BODY;
-  /** Forgets the body before the response is complete. */
-  releaseBody: () => void = () => undefined;
   /** Who is charged for the work: the key, once it is known to be valid, otherwise the client's address. */
   caller: string;
   /** The caller's key, in proxy mode. */

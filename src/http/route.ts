@@ -14,8 +14,6 @@ export interface Route {
   readonly checkHead?: (request: HttpRequest) => void;
   /** Whether a request of this session gets 401 without a valid key. */
   readonly requiresKey: (session: Session) => boolean;
-  /** Whether its 429s are paced as replies, because they need the body. */
-  readonly pacesReplies?: true;
   /** Whether it is also served while keys cannot be looked up. */
   readonly isPublic?: boolean;
   readonly headers?: Readonly<Record<string, string>>;

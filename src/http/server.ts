@@ -1,11 +1,9 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { getHeapStatistics } from 'node:v8';
-import type { MaybePromise } from '../access/maybe-promise.js';
 import { toStoreError, type ErrorName, type StoreError } from '../errors.js';
 import { createRequestLog, type Log } from '../observability/log.js';
 import { CLIENT_GONE, type Metrics } from '../observability/metrics.js';
 import { describeSpan } from '../observability/span.js';
-import { createUnreadBodyWait } from './body.js';
 import { toConditional } from './conditional.js';
 import { createConnections } from './connections.js';
 import type { Cors } from './cors.js';
@@ -13,7 +11,7 @@ import { addLimitHeaders, toErrorReply, type RoutedReply } from './reply.js';
 import { HttpRequest, MAX_HEADERS, readAddress } from './request.js';
 
 export interface HttpServerOptions {
-  readonly answer: (request: HttpRequest) => MaybePromise<RoutedReply>;
+  readonly answer: (request: HttpRequest) => Promise<RoutedReply>;
   readonly cors: Cors;
   readonly log: Log;
   readonly metrics: Metrics;
@@ -42,7 +40,6 @@ export function createHttpServer(options: HttpServerOptions) {
   const writeLogLine = createRequestLog(log);
   const logFailures = createFailureLog(log);
   const connections = createConnections(options.stallMs);
-  const waitAfterUnreadBody = createUnreadBodyWait();
   let held: Promise<void> | undefined;
 
   async function receive(message: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -63,8 +60,6 @@ export function createHttpServer(options: HttpServerOptions) {
       metrics.observeHttp(route, request.method, status, reply.failures?.[0]?.code, ms / 1_000);
       writeLogLine(request, answered, status, ms);
     };
-    const wait = waitAfterUnreadBody(request);
-    if (wait) await wait;
     if (response.destroyed) {
       finish(CLIENT_GONE);
       return;

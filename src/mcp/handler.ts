@@ -25,7 +25,6 @@ export function createMcp(options: McpOptions): Api {
     },
     // A banned key is refused by its call, so that the agent gets a tool error.
     requiresKey: ({ keyId }) => keyId === undefined,
-    pacesReplies: true,
     async handle(http, session) {
       const message = parseJsonBody(http.body, EXAMPLE, MAX_VALUES) as Message | null;
       if (Array.isArray(message)) throw new StoreError('invalid_request', 'Send one message, not a batch.');

@@ -82,8 +82,13 @@ describe('bodies that are cut or filled to cost much', () => {
       Buffer.from(`${method} /v1/pets HTTP/1.1\r\nHost: x\r\n${authorization}Transfer-Encoding: chunked\r\n\r\n`),
       inBytes('{'.padEnd(10_000)).subarray(0, isWhole ? undefined : -5),
     ]);
-    const startedAt = performance.now();
-    const repeat = async (): Promise<void> => {
+    const { key: other } = await gateway.createKey({ plan: 'business' });
+    let isDone = false;
+    let served = 0;
+    const serve = async (): Promise<void> => {
+      for (; !isDone; served += 1) expect((await gateway.graphql('{ __typename }', { key: other })).status).toBe(200);
+    };
+    const send = async (): Promise<void> => {
       for (let count = 0; count < 3; count += 1) {
         const socket = await open();
         socket.write(request);
@@ -91,30 +96,12 @@ describe('bodies that are cut or filled to cost much', () => {
         socket.destroy();
       }
     };
-    await Promise.all([repeat(), repeat()]);
-    // Two a second, however many connections ask for them.
-    expect(performance.now() - startedAt).toBeGreaterThan(2_400);
-  });
-
-  it('chunks that nobody reads delay only their own caller, and few of them nobody', async () => {
-    const toRequest = (method: string, header: string, body: string): Buffer =>
-      Buffer.concat([
-        Buffer.from(`${method} /v1/pets HTTP/1.1\r\nHost: x\r\n${header}Transfer-Encoding: chunked\r\n\r\n`),
-        inBytes(body),
-      ]);
-    const { key: other } = await gateway.createKey({ plan: 'business' });
-    const authorization = `Authorization: Bearer ${other}\r\n`;
-    const ask = async (request: Buffer): Promise<number> => {
-      const socket = await open();
-      socket.write(request);
-      return statusOf(socket);
-    };
-    const others = Array.from({ length: 10 }, () => ask(toRequest('POST', '', '{'.padEnd(1_000))));
-    const startedAt = performance.now();
-    expect(await ask(toRequest('GET', authorization, '{'.padEnd(1_000)))).toBe(200);
-    for (let count = 0; count < 5; count += 1) expect(await ask(toRequest('GET', authorization, '{}'))).toBe(200);
-    expect(performance.now() - startedAt).toBeLessThan(450);
-    expect(new Set(await Promise.all(others))).toEqual(new Set([401]));
+    const serving = serve();
+    await Promise.all([send(), send()]);
+    isDone = true;
+    await serving;
+    // Without turns, the six requests would leave others about one turn each.
+    expect(served).toBeGreaterThan(60);
   });
 
   it('what unfinished bodies hold together is bounded: the slowest are refused with 503', async () => {
@@ -134,7 +121,7 @@ describe('bodies that are cut or filled to cost much', () => {
     await until('a body has room again', async () => (await gateway.graphql('{ __typename }', { key })).status === 200);
   });
 
-  it('eight long bodies of a caller are read at once, and the next as soon as one of them ends', async () => {
+  it('a caller has eight long bodies at once, and the next as soon as one of them ends', async () => {
     const { key: greedy } = await gateway.createKey();
     const senders = await Promise.all(Array.from({ length: 20 }, open));
     for (const sender of senders) sender.write(head(`Content-Length: ${MEGABYTE}`, greedy) + 'x'.repeat(900_000));

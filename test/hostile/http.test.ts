@@ -210,7 +210,6 @@ describe('hostile HTTP', () => {
     ['POST', '/v1/nowhere', 300_000, 404],
     ['PUT', '/graphql', 300_000, 405],
     ['POST', '/v1/nowhere', 100_000, 404],
-    ['POST', '/livez', 10, 405],
   ])(
     'says that the connection closes after a refusal before the body: %s %s, %d bytes',
     async (method, path, length, status) => {

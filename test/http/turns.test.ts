@@ -1,10 +1,9 @@
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
-import { describe, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { StoreError } from '../../src/errors.js';
 import { createCors } from '../../src/http/cors.js';
 import { toErrorReply } from '../../src/http/reply.js';
-import { createPacer } from '../../src/http/pacer.js';
 import { HttpRequest } from '../../src/http/request.js';
 import { createRoutes, type RoutesOptions } from '../../src/routes.js';
 
@@ -13,7 +12,7 @@ const route = { ...page, methods: ['GET'], requiresKey: () => true };
 
 /** Creates a request without a connection. */
 function createRequest(method: string, url: string, headers: Record<string, string> = {}): HttpRequest {
-  const message = Object.assign(new IncomingMessage(new Socket()), { method, url, httpVersion: '1.1' });
+  const message = Object.assign(new IncomingMessage(new Socket()), { method, url, httpVersion: '1.1', complete: true });
   Object.assign(message.headers, { host: 'x', ...headers });
   return new HttpRequest(message, new ServerResponse(message), { address: '::1', network: '::1' });
 }
@@ -86,29 +85,4 @@ it('a refusal whose client has left takes no turn', async () => {
   const request = createRequest('POST', '/v1/pets');
   disconnect(request);
   expect(await answer(request)).toEqual([405]);
-});
-
-describe('the pacer', () => {
-  it('lets those whose clients leave wait no longer, and others only for their turns', async () => {
-    const pace = createPacer(500);
-    const start = performance.now();
-    await pace(createRequest('GET', '/'));
-    const leaving = Array.from({ length: 50 }, () => createRequest('GET', '/'));
-    const left = Promise.all(leaving.map(pace));
-    const next = pace(createRequest('GET', '/'));
-    leaving.forEach(disconnect);
-    await left;
-    await pace(leaving[0] as HttpRequest);
-    expect(performance.now() - start).toBeLessThan(500);
-    await next;
-    expect(performance.now() - start).toBeGreaterThan(490);
-  });
-
-  it('refuses those of a caller that would wait for more than 30 seconds', async () => {
-    const pace = createPacer(10_000);
-    const requests = Array.from({ length: 4 }, () => createRequest('GET', '/'));
-    for (const request of requests) void pace(request);
-    await expect(pace(createRequest('GET', '/'))).rejects.toMatchObject({ code: 'overloaded' });
-    requests.forEach(disconnect);
-  });
 });

@@ -57,9 +57,6 @@ describe.each(MODES)('limits of a %s backend', (mode) => {
     const { status, body } = await send(place, 'tools/list', {}, { key });
     expect(status).toBe(429);
     expect(body.error.data.code).toBe('key_banned');
-    const startedAt = performance.now();
-    await Promise.all(Array.from({ length: 200 }, () => send(place, 'tools/list', {}, { key })));
-    expect(performance.now() - startedAt).toBeGreaterThan(950);
     // A gateway learns of the ban with its first call.
     const { status: there, result } = await callTool(gateway, 'list_pets', {}, { key });
     expect([there, result]).toMatchObject([429, { isError: true, structuredContent: { code: 'key_banned' } }]);
