@@ -2,7 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { STATUS_CODES, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { getHeapStatistics } from 'node:v8';
 import { StoreError } from '../errors.js';
+import type { Log } from '../observability/log.js';
 import { drainBody } from './body.js';
 import { JSON_TYPE, toErrorReply } from './reply.js';
 
@@ -15,6 +17,11 @@ const REFUSALS: Readonly<Record<string, StoreError>> = {
 
 /** How long a refused connection stays open, so that the client can read why. */
 const LINGER_MS = 1_000;
+
+/** Each costs a file descriptor and memory: at worst two heads, which take about 80 kB of the heap. */
+const MAX_CONNECTIONS = 10_000;
+const HEAP_BYTES_OF_CONNECTION = 262_144;
+const WARN_EVERY_MS = 1_000;
 
 /** A client may send further requests before it has the response (pipelining), up to this many. */
 const MAX_UNANSWERED = 20;
@@ -34,11 +41,14 @@ interface Connection {
 }
 
 /**
- * Limits what clients leave unread, and answers requests that are not valid HTTP.
+ * Limits the connections and what clients leave unread, and answers requests that are not valid HTTP.
  * @param stallMs - a client that reads nothing for this long is disconnected, up to twice as late, in milliseconds
  */
-export function createConnections(stallMs = 15_000) {
-  const connections = new WeakMap<Duplex, Connection>();
+export function createConnections(log: Log, stallMs = 15_000) {
+  const maxConnections = Math.min(MAX_CONNECTIONS, getHeapStatistics().heap_size_limit / HEAP_BYTES_OF_CONNECTION);
+  /** The open ones. The first has had no response for the longest time. */
+  const connections = new Map<Duplex, Connection>();
+  let warnedAt = -Infinity;
   /** The lengths of the bodies that their sockets have not accepted completely, the oldest first. */
   const waiting = new Map<ServerResponse, number>();
   let waitingBytes = 0;
@@ -50,19 +60,25 @@ export function createConnections(stallMs = 15_000) {
     open(socket: Duplex): void {
       const connection: Connection = { responses: [], isEnding: false };
       connections.set(socket, connection);
-      // Before version 24, Node tells only the first of several responses that its connection has closed.
-      socket.once('close', () => setImmediate(closeAll, connection.responses));
+      socket.once('close', () => {
+        connections.delete(socket);
+        // Before version 24, Node tells only the first of several responses that its connection has closed.
+        setImmediate(closeAll, connection.responses);
+      });
+      if (connections.size > maxConnections) closeOldest();
     },
     /** Adds a request. Returns false if it is not served. */
     add(socket: Duplex, response: ServerResponse): boolean {
-      const { responses, isEnding } = connections.get(socket) as Connection;
-      if (isEnding) return false;
+      const connection = connections.get(socket);
+      if (!connection || connection.isEnding) return false;
+      const { responses } = connection;
       responses.push(response);
       inFlight += 1;
       response.once('close', () => {
         responses.splice(responses.indexOf(response), 1);
         inFlight -= 1;
         forget(response);
+        if (connections.delete(socket)) connections.set(socket, connection);
       });
       if (responses.length <= (inFlight > MANY_IN_FLIGHT ? 1 : MAX_UNANSWERED)) return true;
       socket.destroy();
@@ -70,8 +86,8 @@ export function createConnections(stallMs = 15_000) {
     },
     /** Answers what is not valid HTTP. Node has no response object for it. */
     async refuse({ code = '' }: NodeJS.ErrnoException, socket: Duplex): Promise<void> {
-      const connection = connections.get(socket) as Connection;
-      if (connection.isEnding) return;
+      const connection = connections.get(socket);
+      if (!connection || connection.isEnding) return;
       connection.isEnding = true;
       socket.pause();
       // Earlier requests were valid: their responses go first.
@@ -87,7 +103,8 @@ export function createConnections(stallMs = 15_000) {
     },
     /** The same for a request that is still arriving. Node closes the connection when the response ends. */
     async sendEarly(response: ServerResponse, body: string | Uint8Array, bytes: number): Promise<void> {
-      (connections.get(response.req.socket) as Connection).isEnding = true;
+      const connection = connections.get(response.req.socket);
+      if (connection) connection.isEnding = true;
       response.flushHeaders();
       response.write(body, toEncoding(body, bytes));
       watch(response, bytes);
@@ -95,6 +112,19 @@ export function createConnections(stallMs = 15_000) {
       if (!response.destroyed) response.end();
     },
   };
+
+  /** Closes the connection that has had no response for the longest time, and waits for none. */
+  function closeOldest(): void {
+    for (const [socket, { responses }] of connections) {
+      if (responses.some(({ req }) => req.complete)) continue;
+      connections.delete(socket);
+      socket.destroy();
+      break;
+    }
+    if (performance.now() - warnedAt < WARN_EVERY_MS) return;
+    warnedAt = performance.now();
+    log.warn(`the oldest idle connections are closed, because more than ${Math.floor(maxConnections)} are open`);
+  }
 
   /** Disconnects the client of a response that stays unread. */
   function watch(response: ServerResponse, bytes: number): void {

@@ -1,5 +1,4 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { getHeapStatistics } from 'node:v8';
 import { toStoreError, type ErrorName, type StoreError } from '../errors.js';
 import { createRequestLog, type Log } from '../observability/log.js';
 import { CLIENT_GONE, type Metrics } from '../observability/metrics.js';
@@ -24,10 +23,6 @@ export interface HttpServerOptions {
 
 export type HttpServer = ReturnType<typeof createHttpServer>;
 
-/** Further connections are closed at once, because each costs a file descriptor and memory. */
-const MAX_CONNECTIONS = 10_000;
-/** At worst, a connection holds two heads of `MAX_HEAD_BYTES`, which take about 80 kB of the heap. */
-const HEAP_BYTES_OF_CONNECTION = 262_144;
 /** A client that has not sent its request after this long is disconnected, up to a second later. */
 const REQUEST_TIMEOUT_MS = 13_000;
 
@@ -39,7 +34,7 @@ export function createHttpServer(options: HttpServerOptions) {
   const { answer, cors, log, metrics, trustProxy, isDraining } = options;
   const writeLogLine = createRequestLog(log);
   const logFailures = createFailureLog(log);
-  const connections = createConnections(options.stallMs);
+  const connections = createConnections(log, options.stallMs);
   let held: Promise<void> | undefined;
 
   async function receive(message: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -112,13 +107,6 @@ export function createHttpServer(options: HttpServerOptions) {
   // The body reader sends "100 Continue". Other expectations may be ignored:
   // https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
   server.on('checkContinue', serve).on('checkExpectation', serve);
-  server.maxConnections = Math.min(MAX_CONNECTIONS, getHeapStatistics().heap_size_limit / HEAP_BYTES_OF_CONNECTION);
-  let warnedAt = -Infinity;
-  server.on('drop', () => {
-    if (performance.now() - warnedAt < 1_000) return;
-    warnedAt = performance.now();
-    log.warn(`new connections are closed at once, because ${server.maxConnections} are open`);
-  });
   // One more than `requireValidHead` allows. Otherwise Node keeps up to a thousand of an unfinished head.
   server.maxHeadersCount = MAX_HEADERS + 1;
   server.on('connection', (socket) => connections.open(socket));
