@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { chmod, mkdir, readdir, rename, rm, symlink } from 'node:fs/promises';
 import { connect, createServer, type Socket } from 'node:net';
-import { join, relative, resolve } from 'node:path';
+import { dirname, join, relative, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ConfigError } from '../config.js';
 
@@ -31,7 +31,7 @@ export async function lockStore(dataDirectory: string) {
       `DATA_DIR ${JSON.stringify(dataDirectory)} has a path of more than ${MAX_PATH} bytes: ${remedy}`,
     );
   }
-  if (!existsSync(directory)) await mkdir(directory, { recursive: true, mode: 0o700 });
+  await makeDirectory(directory);
   const deadline = performance.now() + WAIT_MS;
   for (;;) {
     const name = `lock.${process.pid}.${randomBytes(4).toString('hex')}`;
@@ -43,6 +43,17 @@ export async function lockStore(dataDirectory: string) {
       throw new ConfigError(`the store in ${dataDirectory} is in use by process ${owner}`);
     // At random, so that one of several processes that try at once is alone.
     await sleep(Math.random() * 100);
+  }
+}
+
+/** Makes a directory and those above it. Node's own recursion never ends where none can be made, as in /proc. */
+async function makeDirectory(path: string): Promise<void> {
+  if (existsSync(path)) return;
+  await makeDirectory(dirname(path));
+  try {
+    await mkdir(path, { mode: 0o700 });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
   }
 }
 

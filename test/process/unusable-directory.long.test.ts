@@ -47,6 +47,12 @@ describe('a DATA_DIR that this user may not use', () => {
     await chmod(path, 0o700);
   });
 
+  it('is refused where no directory can be made', async () => {
+    const { code, stderr } = await place.run({ ...ENV, DATA_DIR: '/proc/nowhere/data' });
+    const reason = expect.stringMatching(/DATA_DIR "\/proc\/nowhere\/data" cannot be used: no such file or directory/);
+    expect([code, linesOf(stderr)]).toEqual([1, [reason]]);
+  });
+
   it.skipIf(whyNoContainers())('is not taken for one with a damaged store if its disk is full', async () => {
     await place.prepareStore('data');
     const fill =
