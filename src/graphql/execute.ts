@@ -72,7 +72,7 @@ export function createExecute(
       } catch (thrown) {
         refuse(entry, thrown);
       }
-      const usedMs = performance.now() - startedAt - (entry.waitedMs ?? 0);
+      const usedMs = performance.now() - startedAt;
       preparingMs += toDocumentMs(usedMs, request.query ?? '');
       // New documents and introspection take milliseconds, and a batch has many.
       if (usedMs > LONG_MS && requests.length > 1) await setImmediate();

@@ -60,13 +60,11 @@ export function createPrepare(
     maxEntrySize: MAX_DOCUMENT_SIZE,
     sizeCalculation: ({ fields }, query) => query.length + FIELD_CHARACTERS * fields,
   });
-  const preparing = new Map<string, Promise<unknown>>();
 
   return prepare;
 
   /**
-   * Finds the operation that a request asks for, and coerces its variables. The caller pays for new documents; others
-   * that ask for the same in the meantime wait.
+   * Finds the operation that a request asks for, and coerces its variables. The caller pays for new documents.
    * @param answer - receives the name of a document that is not trusted
    * @throws RequestErrors, StoreError
    */
@@ -76,20 +74,7 @@ export function createPrepare(
     answer: Partial<ExecutedOperation>,
   ): MaybePromise<Prepared> {
     const query = documents.find(request, http, answer);
-    const known = findKnown(query, request, http);
-    if (known) return known;
-    const pay = () => budget(http.caller, query, () => prepareNew(query, request, http));
-    const first = preparing.get(query);
-    const startedAt = performance.now();
-    if (first)
-      return first.then(() => {
-        answer.waitedMs = performance.now() - startedAt;
-        return findKnown(query, request, http) ?? pay();
-      });
-    const prepared = pay();
-    const done = (): unknown => preparing.delete(query);
-    preparing.set(query, prepared.then(done, done));
-    return prepared;
+    return findKnown(query, request, http) ?? budget(http.caller, query, () => prepareNew(query, request, http));
   }
 
   function findKnown(query: string, request: OperationRequest, http: HttpRequest): Prepared | undefined {

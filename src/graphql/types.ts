@@ -157,8 +157,6 @@ export interface OperationResponse {
 export interface ExecutedOperation {
   /** Absent if the operation could not be prepared. */
   prepared?: Prepared;
-  /** How long it waited for another request of its document, in milliseconds. */
-  waitedMs?: number;
   /** Absent if it was not admitted. */
   priced?: Priced;
   response: OperationResponse;
