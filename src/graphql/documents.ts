@@ -85,18 +85,13 @@ export async function openDocuments({ path, others = 'allowed', count, check, lo
       }
       return persistedQuery ? findPersisted(persistedQuery, query) : (query as string);
     },
-    /** Keeps the text of a valid document that a request has sent with its hash. */
-    keep({ query, documentId, persistedQuery }: OperationRequest): void {
-      // With a `documentId`, the hash may not have been compared with the text.
-      if (query !== undefined && documentId === undefined && persistedQuery)
-        persisted.set(persistedQuery.sha256Hash, query);
-    },
     async close(): Promise<void> {
       if (path !== undefined) unwatchFile(path);
       await loading;
     },
   };
 
+  /** Finds the text of a hash, or keeps the one that came with it. */
   function findPersisted({ version, sha256Hash }: { version: number; sha256Hash: string }, query?: string): string {
     if (version !== 1) throw new StoreError('bad_request', 'Persisted queries have version 1 here.');
     const kept = persisted.get(sha256Hash);
@@ -108,6 +103,7 @@ export async function openDocuments({ path, others = 'allowed', count, check, lo
     if (text === kept) return text;
     if (hash('sha256', text) !== sha256Hash)
       throw new StoreError('bad_request', 'The sha256Hash is not that of the query.');
+    persisted.set(sha256Hash, text);
     return text;
   }
 

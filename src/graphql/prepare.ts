@@ -82,7 +82,7 @@ export function createPrepare(
     if (!operation) return undefined;
     const variables = toVariables(operation, request, http);
     const compiled = operation.variants.get(toVariant(operation, variables));
-    return compiled && finish(request, { operation, compiled, variables });
+    return compiled && { operation, compiled, variables };
   }
 
   async function prepareNew(query: string, request: OperationRequest, http: HttpRequest): Promise<Prepared> {
@@ -108,12 +108,7 @@ export function createPrepare(
       cache.delete(query);
       cache.set(query, found);
     }
-    return finish(request, { operation, compiled, variables });
-  }
-
-  function finish(request: OperationRequest, prepared: Prepared): Prepared {
-    documents.keep(request);
-    return prepared;
+    return { operation, compiled, variables };
   }
 
   function toOperation(document: DocumentNode, name: string): Operation {
