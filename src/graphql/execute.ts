@@ -11,13 +11,15 @@ import { findLookupRefusal, type Brownout } from '../pets/removal.js';
 import { RequestErrors } from './errors.js';
 import { toDocumentMs } from './limits.js';
 import type { Prepare } from './prepare.js';
-import { MAX_STATUS_ERRORS, price } from './prices.js';
+import { price } from './prices.js';
 import { run, writeRefusal } from './run.js';
 import type { ExecutedOperation, OperationRequest, Prepared } from './types.js';
 
 /** An operation on its way. One with a response skips the steps that are left. */
 type BatchEntry = Partial<ExecutedOperation> & { idempotencyKey?: IdempotencyKey };
 
+/** In a response: a hundred animals of an unknown status may have it at many places each. */
+const MAX_STATUS_ERRORS = 1_000;
 /** After this time, a batch lets other requests run, in milliseconds. */
 const LONG_MS = 2;
 

@@ -10,6 +10,8 @@ const MAX_TOKEN_LENGTH = 40;
 const MAX_DEFINITIONS = 100;
 /** Fragments within fragments and fields within fields; introspection by the usual tools has some 20. */
 const MAX_DEPTH = 40;
+/** Characters of a response key, which may be in a thousand errors. */
+const MAX_KEY_LENGTH = 200;
 /** Times that one name may be selected of one object, with and without a selection: validation compares all pairs. */
 const MAX_REPEATS = 20;
 const MAX_LEAF_REPEATS = 50;
@@ -87,6 +89,7 @@ function requireSmall(context: ValidationContext, maxSelections: number): void {
           throw tooMany('introspection fields with selections of their own', MAX_INTROSPECTED);
       }
       const key = (alias ?? name).value;
+      if (key.length > MAX_KEY_LENGTH) throw tooMany('characters in the name of a field', MAX_KEY_LENGTH);
       const repeated = names.get(key) ?? { times: 0, below: new Map() };
       names.set(key, repeated);
       const maxRepeats = selectionSet ? MAX_REPEATS : MAX_LEAF_REPEATS;

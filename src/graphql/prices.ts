@@ -12,7 +12,7 @@ import type {
   QueryPetsArgs,
   QueryRateLimitArgs,
 } from './generated/resolver-types.js';
-import type { Failure, FieldPlace, PricedField, Prepared, Price, Priced } from './types.js';
+import type { Failure, PricedField, Prepared, Price, Priced } from './types.js';
 
 type RootFieldName = Exclude<keyof Query | keyof Mutation, '__typename'>;
 
@@ -37,19 +37,8 @@ export const PRICES = {
   },
 } satisfies Record<RootFieldName, (args: never) => Price>;
 
+/** What a response has besides its fields. */
 const RESPONSE_BYTES = 300;
-/** The error of one field, without its places, the response key and what its message quotes. */
-const ERROR_BYTES = 600;
-const LOCATION_BYTES = 40;
-/** In a response: a hundred animals of an unknown status may have it at many places each. */
-export const MAX_STATUS_ERRORS = 1_000;
-/** One of them, without its place. */
-const STATUS_ERROR_BYTES = 400;
-
-/** What names the place of an error takes at most. */
-function toPlaceBytes({ responseKey, locations }: FieldPlace): number {
-  return responseKey.length + LOCATION_BYTES * locations.length;
-}
 
 const NO_FAILURES: readonly Failure[] = [];
 
@@ -58,22 +47,16 @@ const NO_FAILURES: readonly Failure[] = [];
  * addition with a read-only key.
  * @param limit - of the responses to the operations of an HTTP request together, in bytes
  * @param left - what those before this one leave of it
- * @throws StoreError `operation_too_large` if the response could have more bytes; RequestErrors from introspection
+ * @throws StoreError `operation_too_large` if the data could have more bytes; RequestErrors from introspection
  */
 export function price({ compiled, variables }: Prepared, limit: number, left: number, readOnly = false): Priced {
   const fields: PricedField[] = [];
   const keys = new Set<string>();
-  /** Of the whole response, and of a dry run's. */
-  let maxBytes = RESPONSE_BYTES;
-  let dryBytes = RESPONSE_BYTES;
   let isDryRun = false;
   let unkeyed = 0;
-  let statusErrors = 0;
-  let statusErrorBytes = 0;
+  let freeBytes = RESPONSE_BYTES;
+  let paidBytes = 0;
   for (const field of compiled.fields) {
-    const { responseKey } = field;
-    let errorBytes = ERROR_BYTES + toPlaceBytes(field);
-    let dataBytes = 0;
     const priced: PricedField = {
       field,
       cost: 0,
@@ -84,6 +67,7 @@ export function price({ compiled, variables }: Prepared, limit: number, left: nu
       failures: NO_FAILURES,
     };
     fields.push(priced);
+    freeBytes += field.responseKey.length + 4;
     try {
       if (readOnly && field.isAddition) throw keyReadOnly();
       const { cost, key, lookup, maxObjects, args, isDryRun: isPricedOnly } = field.price(field.toArguments(variables));
@@ -93,25 +77,18 @@ export function price({ compiled, variables }: Prepared, limit: number, left: nu
       if (isPricedOnly) isDryRun = true;
       if (key === undefined) unkeyed += cost;
       else keys.add(key);
-      dataBytes = maxObjects * (field.maxBytes + 1) + 2;
-      statusErrors += maxObjects * field.statuses.length;
-      for (const status of field.statuses)
-        statusErrorBytes = Math.max(statusErrorBytes, STATUS_ERROR_BYTES + responseKey.length + toPlaceBytes(status));
+      const bytes = maxObjects * (field.maxBytes + 1) + 2;
+      if (cost > 0) paidBytes += bytes;
+      else freeBytes += bytes;
     } catch (thrown) {
       if (thrown instanceof RequestErrors) throw thrown;
       priced.error = toStoreError(thrown);
-      // The message is in the response twice.
-      errorBytes += 2 * Buffer.byteLength(JSON.stringify(priced.error.message));
     }
-    const fieldBytes = responseKey.length + 4 + Math.max(dataBytes, errorBytes);
-    maxBytes += fieldBytes;
-    dryBytes += priced.cost > 0 || priced.error ? responseKey.length + 8 : fieldBytes;
-    if (dryBytes > left) throw tooLong(limit, left);
   }
-  maxBytes += Math.min(statusErrors, MAX_STATUS_ERRORS) * statusErrorBytes;
-  if (maxBytes > left && !isDryRun) throw tooLong(limit, left);
+  const maxBytes = isDryRun ? freeBytes : freeBytes + paidBytes;
+  if (maxBytes > left) throw tooLong(limit, left);
   const cost = unkeyed + keys.size;
-  return { fields, isDryRun, cost, charge: isDryRun ? 0 : cost, maxBytes: isDryRun ? dryBytes : maxBytes };
+  return { fields, isDryRun, cost, charge: isDryRun ? 0 : cost, maxBytes };
 }
 
 function tooLong(limit: number, left: number): StoreError {

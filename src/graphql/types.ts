@@ -125,7 +125,7 @@ export interface Priced {
   readonly cost: number;
   /** What is charged: the cost, or nothing in a dry run. */
   readonly charge: number;
-  /** The longest possible response. */
+  /** The longest possible response, without errors. */
   readonly maxBytes: number;
 }
 

@@ -31,6 +31,11 @@ describe('a document that asks for too much', () => {
       'A document may have 50 fields of one name in one place; this one has more.',
     ],
     [
+      'a long alias, which a thousand errors could repeat',
+      `{ pets(limit: 100) { ${'a'.repeat(201)}: status } }`,
+      'A document may have 200 characters in the name of a field; this one has more.',
+    ],
+    [
       'a hundred fragments',
       `{ pets { ${repeat(100, (i) => `...F${i}`)} } } ${repeat(100, (i) => `fragment F${i} on Pet { a${i}: id }`)}`,
       'A document may have 100 operations and fragments; this one has more.',
