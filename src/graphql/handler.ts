@@ -58,10 +58,10 @@ export function createGraphql(
   { schema, apollo, documents }: Engine,
   { backend, metrics, guardRateLimit }: Dependencies,
 ) {
-  const { introspection, explorer, production, limits, trustedDocuments, brownouts } = config;
+  const { introspection, explorer, production, limits, brownouts } = config;
   const prepare = createPrepare(schema, apollo, documents, brownouts);
   const execute = createExecute(prepare, backend.source, guardRateLimit, limits, brownouts);
-  const recorder = createRecorder(backend.usage, metrics, trustedDocuments?.others === 'reported');
+  const recorder = createRecorder(backend.usage, metrics);
 
   const route: Route = {
     name: PATH,

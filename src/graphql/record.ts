@@ -5,8 +5,6 @@ import type { HttpRequest } from '../http/request.js';
 import type { Metrics } from '../observability/metrics.js';
 import type { ExecutedOperation, OperationResponse } from './types.js';
 
-/** Precedes the names of operations that are not trusted. No name in GraphQL has a colon. */
-const UNTRUSTED = 'untrusted:';
 const UNKNOWN = 'unknown';
 const MAX_NAME = 100;
 
@@ -14,7 +12,7 @@ const MAX_NAME = 100;
  * Creates what records the answers in the metrics and the usage of the key.
  * @param usage - absent where another store counts
  */
-export function createRecorder(usage: UsageCounter | undefined, metrics: Metrics, marksUntrusted: boolean) {
+export function createRecorder(usage: UsageCounter | undefined, metrics: Metrics) {
   return {
     /** Returns what to log. @param seconds - how long the operations of the request took together */
     record(answers: readonly ExecutedOperation[], seconds: number, http: HttpRequest, keyId?: string): LoggedFields {
@@ -34,7 +32,7 @@ export function createRecorder(usage: UsageCounter | undefined, metrics: Metrics
           usage.count({
             keyId,
             client: http.clientName,
-            operation: marksUntrusted && !isTrusted ? UNTRUSTED + shown : shown,
+            operation: shown,
             deprecated: used.map(({ coordinate }) => coordinate).join(),
             cost,
             outcome: outcomeOf(!response.hasData || response.failures.length > 0, response.failures),
