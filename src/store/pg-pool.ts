@@ -18,8 +18,8 @@ interface PgPoolOptions {
 /** Waiting or connecting and one statement together take less than three seconds, the longest that a client waits. */
 const WAIT_TIMEOUT_MS = 1_000;
 export const CONNECT_TIMEOUT_MS = 1_250;
-/** A connection that is not used for this long is closed, up to twice as late. */
-const IDLE_MS = 10_000;
+/** After so long without data, TCP asks whether the server is there. Firewalls then do not forget the connection. */
+const KEEP_ALIVE_MS = 10_000;
 /** How long the pool opens no more connections after the server has refused one. */
 const FEWER_CONNECTIONS_MS = 5_000;
 
@@ -59,6 +59,7 @@ export function createPgPool({ max, url, prepare, statementTimeoutMs, onConnecti
         connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
         ...(prepare && { statement_timeout: statementTimeoutMs, idle_in_transaction_session_timeout: 30_000 }),
         keepAlive: true,
+        keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
         application_name: 'animal-store-gateway',
       });
       this.id = id;
@@ -79,12 +80,6 @@ export function createPgPool({ max, url, prepare, statementTimeoutMs, onConnecti
   const open = new Set<PgClient>();
   /** Those that no statement uses. The last one is used next. */
   const idle: PgClient[] = [];
-  /** How many of them, from the first on, no statement has used since the timer last fired. */
-  let unused = 0;
-  const timer = setInterval(() => {
-    for (const client of idle.splice(0, unused)) void end(client);
-    unused = idle.length;
-  }, IDLE_MS).unref();
   let isClosed = false;
 
   return {
@@ -96,18 +91,13 @@ export function createPgPool({ max, url, prepare, statementTimeoutMs, onConnecti
     /** A connection in use closes after its statement. */
     close: (): Promise<void> => {
       isClosed = true;
-      clearInterval(timer);
       return closeIdle();
     },
   };
 
   /** @throws StoreError `overloaded` if no connection is free in time */
   function acquire(isWrite: boolean): MaybePromise<PgClient> {
-    return chain(slots.take(isWrite, WAIT_TIMEOUT_MS), () => {
-      const client = idle.pop();
-      unused = Math.min(unused, idle.length);
-      return client ?? connect(isWrite);
-    });
+    return chain(slots.take(isWrite, WAIT_TIMEOUT_MS), () => idle.pop() ?? connect(isWrite));
   }
 
   /** If the server has no more connections, waits for one that is open. */

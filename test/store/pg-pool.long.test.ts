@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import type { DatabaseConnections } from '../../src/observability/metrics.js';
 import type { Database } from '../../src/store/database.js';
 import { createPgDatabase } from '../../src/store/pg-database.js';
 import { createDatabase } from '../support/gateway.js';
@@ -20,18 +19,11 @@ beforeAll(async () => {
 });
 afterAll(() => server.drop());
 
-const countOpen = (): number => {
-  const { used, idle } = (database.connections as () => DatabaseConnections)();
-  return used + idle;
-};
 const run = (count: number) => Promise.all(Array.from({ length: count }, () => database.query(WAIT, [])));
 
-it('closes the connections that no statement has used for 10 to 20 s, and keeps those in use', async () => {
+it('opens as many connections as it may, and keeps them', async () => {
   await run(8);
   expect(database.connections?.()).toEqual({ used: 0, idle: 4, waiting: 0, max: 4 });
-  const use = setInterval(() => void run(2), 500);
-  await expect.poll(countOpen, { timeout: 25_000 }).toBe(2);
-  clearInterval(use);
   expect(onConnectionError).not.toHaveBeenCalled();
 });
 
