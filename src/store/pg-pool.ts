@@ -20,7 +20,7 @@ const WAIT_TIMEOUT_MS = 1_000;
 export const CONNECT_TIMEOUT_MS = 1_250;
 /** After so long without data, TCP asks whether the server is there. Firewalls then do not forget the connection. */
 const KEEP_ALIVE_MS = 10_000;
-/** How long the pool opens no more connections after the server has refused one. */
+/** How long a slot stays taken after the server has refused it a connection. */
 const FEWER_CONNECTIONS_MS = 5_000;
 
 /**
@@ -110,10 +110,12 @@ export function createPgPool({ max, url, prepare, statementTimeoutMs, onConnecti
       return client;
     } catch (error) {
       void end(client);
-      const isFull = codeOf(error) === TOO_MANY_CONNECTIONS && open.size > 0;
-      if (isFull) slots.limitTo(open.size, FEWER_CONNECTIONS_MS);
-      slots.free(isWrite);
-      if (isFull) return acquire(isWrite);
+      const free = (): void => slots.free(isWrite);
+      if (codeOf(error) === TOO_MANY_CONNECTIONS && open.size > 0) {
+        setTimeout(free, FEWER_CONNECTIONS_MS).unref();
+        return acquire(isWrite);
+      }
+      free();
       throw error;
     }
   }

@@ -5,7 +5,6 @@ import { overloaded } from '../errors.js';
 /** Limits how many callers use something at once. Those that write leave a fifth of the slots to those that read. */
 export function createSlots(max: number) {
   const maxWrites = Math.max(1, max - Math.ceil(max / 5));
-  let limit = max;
   let used = 0;
   let writes = 0;
   const waiting = new Set<{ readonly isWrite: boolean; readonly start: () => void }>();
@@ -31,31 +30,19 @@ export function createSlots(max: number) {
     free(isWrite: boolean): void {
       used -= 1;
       if (isWrite) writes -= 1;
-      startWaiting();
-    },
-    /** Allows fewer slots for a while. */
-    limitTo(count: number, ms: number): void {
-      limit = count;
-      setTimeout(() => {
-        limit = max;
-        startWaiting();
-      }, ms).unref();
+      for (const waiter of waiting) {
+        if (!occupy(waiter.isWrite)) continue;
+        waiting.delete(waiter);
+        waiter.start();
+        break;
+      }
     },
     used: () => used,
     waiting: () => waiting.size,
   };
 
-  function startWaiting(): void {
-    for (const waiter of waiting) {
-      if (used >= limit) break;
-      if (!occupy(waiter.isWrite)) continue;
-      waiting.delete(waiter);
-      waiter.start();
-    }
-  }
-
   function occupy(isWrite: boolean): boolean {
-    if (used >= limit || (isWrite && writes >= maxWrites)) return false;
+    if (used >= max || (isWrite && writes >= maxWrites)) return false;
     used += 1;
     if (isWrite) writes += 1;
     return true;
