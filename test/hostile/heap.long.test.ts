@@ -72,7 +72,8 @@ describe('the memory of the program', () => {
       expect(sockets.filter(({ closed }) => !closed).length).toBeGreaterThan(100);
       for (const socket of sockets) socket.destroy();
     }
-    const warnings = program.stdout.match(/the oldest idle connections are closed, because more than 1\d{3} are open/g) ?? [];
+    const warnings =
+      program.stdout.match(/the oldest idle connections are closed, because more than 1\d{3} are open/g) ?? [];
     expect(warnings.length).toBeGreaterThan(0);
     expect(warnings.length).toBeLessThan(20);
   });
