@@ -3,14 +3,10 @@ export type Breaker = ReturnType<typeof createBreaker>;
 const OPEN_AFTER_MS = 500;
 const TRY_EVERY_MS = 1_000;
 
-/**
- * Creates a breaker, which stops requests to an upstream once failures have continued for a while without an answer.
- * The failures of one key alone do not open it, unless there is no connection: only its requests may fail.
- */
+/** Creates a breaker, which stops requests to an upstream once connecting to it has failed for a while. */
 export function createBreaker(onChange: (isOpen: boolean) => void) {
   let isOpen = false;
   let failingSince: number | undefined;
-  let failingKey: string | undefined;
   let triedAt = 0;
   return {
     get isOpen() {
@@ -26,13 +22,11 @@ export function createBreaker(onChange: (isOpen: boolean) => void) {
     },
     /** The upstream answered, in any way. */
     answered(): void {
-      failingSince = failingKey = undefined;
+      failingSince = undefined;
       if (isOpen) onChange((isOpen = false));
     },
-    /** @param keyId - the key of a request that got no answer; undefined if there was no connection */
-    failed(keyId?: string): void {
-      failingKey ??= keyId;
-      if (keyId !== undefined && keyId === failingKey) return;
+    /** There was no connection. */
+    failed(): void {
       const now = performance.now();
       failingSince ??= now;
       if (isOpen || now - failingSince < OPEN_AFTER_MS) return;

@@ -216,10 +216,7 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
     if (this.status === 401 || this.status === 429) return this.#succeed('');
     const { breaker } = this.upstream;
     if (failure === 'broken') breaker.answered();
-    if (failure === 'unreachable' || failure === 'timeout') {
-      const hasConnection = failure === 'timeout' || this.#sentAt > 0;
-      breaker.failed(hasConnection ? (this.key?.id ?? '') : undefined);
-    }
+    if (failure === 'unreachable' && this.#sentAt === 0) breaker.failed();
     // A POST is sent again only if the upstream certainly never received it.
     const isSafe = this.template.method === 'GET' || this.#sentAt === 0;
     this.#end(failure, error, isSafe && mayRepeat);
