@@ -111,21 +111,14 @@ export function fromAnswer(answer: UpstreamAnswer): StoreError {
 
 /** A hundred animals with the longest names, with every character escaped, take a third of this. */
 export const MAX_BODY_BYTES = 1_048_576;
-/** That a body may have been encoded with, one after the other. */
-const MAX_CODINGS = 2;
 /** It ignores a byte order mark. */
 const UTF8 = new TextDecoder('utf-8', { fatal: true });
 
 /** Decodes a body, which may be encoded although nobody asked for that. Returns '' if it is too large or invalid. */
-export function readBody(chunks: readonly Buffer[], encoding = ''): string {
+export function readBody(chunks: readonly Buffer[], encoding = 'identity'): string {
   const body = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
-  const codings = encoding
-    .toLowerCase()
-    .split(',')
-    .map((coding) => coding.trim())
-    .filter((coding) => coding !== '' && coding !== 'identity');
   try {
-    return codings.length > MAX_CODINGS ? '' : UTF8.decode(codings.reduceRight(decode, body));
+    return UTF8.decode(decode(body, encoding.toLowerCase()));
   } catch {
     return '';
   }
@@ -133,9 +126,10 @@ export function readBody(chunks: readonly Buffer[], encoding = ''): string {
 
 function decode(body: Buffer, coding: string): Buffer {
   const limit = { maxOutputLength: MAX_BODY_BYTES };
+  if (coding === 'identity') return body;
   if (coding === 'br') return brotliDecompressSync(body, limit);
   // Some servers send `deflate` without the header of zlib, whose first byte ends in an 8.
   if (coding === 'deflate' && ((body[0] ?? 0) & 0x0f) !== 8) return inflateRawSync(body, limit);
-  if (['gzip', 'x-gzip', 'deflate'].includes(coding)) return unzipSync(body, limit);
+  if (coding === 'gzip' || coding === 'deflate') return unzipSync(body, limit);
   throw new TypeError(`the encoding ${coding} is unknown`);
 }

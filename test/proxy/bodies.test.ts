@@ -23,16 +23,10 @@ describe('the body of an upstream response', () => {
   it.each([
     ['gzip', gzipSync(BODY)],
     ['GZIP', gzipSync(BODY)],
-    ['x-gzip', gzipSync(BODY)],
-    ['X-GZip', gzipSync(`\uFEFF${BODY}`)],
     ['br', brotliCompressSync(BODY)],
     ['deflate', deflateSync(BODY)],
     ['deflate', deflateRawSync(BODY)],
     ['identity', Buffer.from(BODY)],
-    ['gzip, identity', gzipSync(BODY)],
-    [',br,', brotliCompressSync(BODY)],
-    ['gzip, br', brotliCompressSync(gzipSync(BODY))],
-    ['', Buffer.from(BODY)],
   ])('may be encoded as %j although nobody asked for that', async (encoding, body) => {
     upstream.play((_, response) => {
       response.writeHead(200, { 'Content-Encoding': encoding });
@@ -44,8 +38,7 @@ describe('the body of an upstream response', () => {
 
   it.each([
     ['an unknown encoding', 'zip', gzipSync(BODY)],
-    ['three encodings', 'gzip, gzip, gzip', gzipSync(gzipSync(gzipSync(BODY)))],
-    ['encodings in the wrong order', 'br, gzip', brotliCompressSync(gzipSync(BODY))],
+    ['two encodings', 'gzip, br', brotliCompressSync(gzipSync(BODY))],
     ['a wrong encoding', 'br', gzipSync(BODY)],
     ['an incomplete encoding', 'gzip', gzipSync(BODY).subarray(0, -12)],
     ['a gigabyte in a few bytes', 'gzip', gzipSync(Buffer.alloc(100_000_000, ' '))],
