@@ -22,9 +22,6 @@ export interface ProxyAccessOptions {
   readonly observer: session.AdmissionObserver;
 }
 
-/** While an operation runs, another gateway may be told to wait. In milliseconds. */
-const LOOK_AGAIN_MS = 250;
-
 /** Creates the access to an upstream, which admits operations by what the upstream has said of their keys. */
 export function createProxyAccess(options: ProxyAccessOptions): session.Access {
   return {
@@ -44,8 +41,6 @@ class ProxySession implements session.Session, session.UpstreamKey {
   #unreserved = 0;
   /** Whether the key's limits were known before. After the request that goes first, the rest then has to fit. */
   #isWhole = false;
-  /** When the cooldowns of other gateways were looked at. */
-  #lookedAt = 0;
   #inFlight = 0;
   /** The windows of the default plan after the last charge. */
   #defaultWindows: readonly WindowState[] | undefined;
@@ -88,7 +83,10 @@ class ProxySession implements session.Session, session.UpstreamKey {
   }
 
   async #admitLater(cost: number): Promise<void> {
-    if (!this.findRefusal()) await this.#lookAtCooldowns();
+    if (!this.findRefusal()) {
+      const cooldown = await this.options.cooldowns?.find(this.id);
+      if (cooldown) this.#key.coolDown(cooldown);
+    }
     await this.requireKey();
     if (cost === 0) return;
     this.#requireRoom(cost);
@@ -99,7 +97,6 @@ class ProxySession implements session.Session, session.UpstreamKey {
   }
 
   start(): StoreError | undefined {
-    if (this.options.cooldowns && monotonicNow() - this.#lookedAt > LOOK_AGAIN_MS) void this.#lookAtCooldowns();
     const refusal = this.findRefusal();
     if (this.#unreserved === 0) return refusal;
     const rest = this.#isWhole ? this.#unreserved : 1;
@@ -159,12 +156,6 @@ class ProxySession implements session.Session, session.UpstreamKey {
     const { addressLedger, observer } = this.options;
     const explain = (): StoreError => this.findRefusal() ?? keyRefused();
     return (this.#keyless ??= new session.KeylessSession(addressLedger, this.address, explain, observer, true));
-  }
-
-  async #lookAtCooldowns(): Promise<void> {
-    this.#lookedAt = monotonicNow();
-    const cooldown = await this.options.cooldowns?.find(this.id);
-    if (cooldown) this.#key.coolDown(cooldown);
   }
 
   async #requireRoomForAddress(): Promise<void> {

@@ -109,27 +109,6 @@ describeWithRedis('two gateways in front of one store', () => {
     expect(refusalsOfStore()).toBe(refused);
   });
 
-  it('send no further requests of an operation after a ban that the other one was told', async () => {
-    const banned = { code: 'key_banned', message: 'Banned.', status: 429 };
-    const upstream = await startScriptedUpstream(({ path }, response) => {
-      const add = (): void => send(response, 201, '{"id":7,"name":"New","categoryId":1}');
-      if (path === '/pets') setTimeout(add, 100);
-      else send(response, 429, banned, { 'Retry-After': '100' });
-    });
-    const start = (): Promise<ProxyOnly> => startProxyBefore(upstream.url, { REDIS_URL: redisUrl() });
-    const both = [await start(), await start()] as const;
-    const key = `any-${Math.random()}`;
-    const add = 'addPet(input: { name: "x", categoryId: 1 }) { id }';
-    const running = both[0].graphql(`mutation { ${Array.from({ length: 20 }, (_, n) => `a${n}: ${add}`).join(' ')} }`, {
-      key,
-    });
-    await vi.waitFor(() => expect(upstream.seen).toHaveLength(2));
-    expect(await outcome(both[1], ONE, key)).toMatchObject({ code: 'KEY_BANNED' });
-    await running;
-    expect(upstream.seen.filter(({ method }) => method === 'POST').length).toBeLessThan(12);
-    await Promise.all([...both, upstream].map((one) => one.close()));
-  });
-
   it('store no key in Redis', async () => {
     const key = await exhaustedKey();
     await outcome(gateways[0], ONE, key);
