@@ -8,10 +8,8 @@ export interface Cooldown {
 }
 
 export interface Cooldowns {
-  /** Finds it until `retryAt`, or until the upstream has served the key. After `until`, one request goes first. */
+  /** Finds it until `until`. */
   find(keyId: string): Promise<Cooldown | undefined>;
   /** Does not wait for the other gateways. */
   share(keyId: string, cooldown: Cooldown): void;
-  /** The upstream has served the key. */
-  end(keyId: string): void;
 }

@@ -124,7 +124,6 @@ class ProxySession implements session.Session, session.UpstreamKey {
         .requireKey()
         .catch(() => undefined);
     else if (answer.status === 429 && this.#key.cooldown) cooldowns?.share(this.id, this.#key.cooldown);
-    else if (answer.status < 500) cooldowns?.end(this.id);
   }
 
   async explain(error: StoreError): Promise<StoreError> {

@@ -1,10 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, beforeEach, expect, it, vi } from 'vitest';
-import { digestApiKey } from '../../src/access/api-key.js';
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { startGateway, startProxyBefore, type Gateway, type ProxyOnly } from '../support/gateway.js';
-import { freeLimits, send, startScriptedUpstream } from '../support/scripted-upstream.js';
-import { startRedisServer, type RedisServer } from '../support/redis-server.js';
-import { connectRedis, describeWithRedis, describeWithRedisServer, redisUrl } from '../support/redis.js';
+import { send, startScriptedUpstream } from '../support/scripted-upstream.js';
+import { connectRedis, describeWithRedis, redisUrl } from '../support/redis.js';
 
 const ONE = '{ pets(limit: 1) { id } }';
 
@@ -66,36 +63,6 @@ describeWithRedis('two gateways in front of one store', () => {
     await Promise.all([...both, upstream].map((one) => one.close()));
   });
 
-  it('send one request after the first minute of a long cooldown, and serve the key as soon as the store does', async () => {
-    const upstream = await startScriptedUpstream((_, response) => send(response, 200, '[]', freeLimits(50)));
-    const start = (): Promise<ProxyOnly> => startProxyBefore(upstream.url, { REDIS_URL: redisUrl() });
-    const both = [await start(), await start()] as const;
-    const key = `any-${Math.random()}`;
-    for (const gateway of both) expect((await outcome(gateway, ONE, key)).status).toBe(200);
-    const client = await connectRedis(redisUrl());
-    const name = `animals:proxy:wait:{${digestApiKey(key)}}`;
-    await client.set(name, '3540000', 'PX', 3_540_000);
-
-    // Refused again: a gateway that knows the windows sends one of twenty.
-    upstream.play((_, response) =>
-      send(response, 429, { code: 'c', message: 'm', status: 429 }, { 'Retry-After': '1' }),
-    );
-    const lookups = Array.from({ length: 20 }, (_, i) => `p${i}: pet(id: ${i}) { id }`).join(' ');
-    expect(await outcome(both[0], `{ ${lookups} }`, key)).toMatchObject({ status: 429, retryAfter: 1 });
-    expect(upstream.seen).toHaveLength(1);
-
-    await client.set(name, '3540000', 'PX', 3_540_000);
-    upstream.play((_, response) => void setTimeout(send, 100, response, 200, '[]', freeLimits(50)));
-    await sleep(1_100);
-    for (const gateway of both) await outcome(gateway, '{ rateLimit { plan } }', key);
-    const ask = (n: number) => outcome(both[n % 2] as ProxyOnly, `{ pets(limit: ${n + 1}) { id } }`, key);
-    const answers = await Promise.all([0, 1, 2, 3].map(ask));
-    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
-    await vi.waitFor(async () => expect(await client.exists(name)).toBe(0));
-    client.disconnect();
-    await Promise.all([...both, upstream].map((one) => one.close()));
-  });
-
   it('refuse every operation of a key that the store banned', async () => {
     const key = await exhaustedKey();
     for (let i = 0; i < 2; i++) await store.fetch('/v1/pets', { headers: { Authorization: `Bearer ${key}` } });
@@ -138,44 +105,6 @@ describeWithRedis('two gateways with DEFAULT_PLAN', () => {
     } finally {
       await Promise.all(gateways.map((gateway) => gateway.close()));
       await upstream.close();
-    }
-  });
-});
-
-describeWithRedisServer('a gateway whose Redis was unavailable', () => {
-  let server: RedisServer;
-  beforeAll(async () => {
-    server = await startRedisServer();
-  });
-  afterAll(() => server.close());
-
-  it('shares a cooldown when Redis is back', async () => {
-    const store = await startGateway('server');
-    const { key } = await store.createKey({ plan: 'enterprise', limits: { perMinute: 1, perDay: 10 } });
-    await store.fetch('/v1/pets', { headers: { Authorization: `Bearer ${key}` } });
-    const gateways = [
-      await startProxyBefore(`${store.url}/v1`, { REDIS_URL: server.url }),
-      await startProxyBefore(`${store.url}/v1`, { REDIS_URL: server.url }),
-    ] as const;
-    try {
-      await server.kill();
-      await gateways[0].graphql(ONE, { key });
-      store.logged.length = 0;
-      await server.start();
-      const client = await connectRedis(server.url);
-      await vi.waitFor(
-        async () => {
-          expect(await client.keys('animals:proxy:wait:{*}')).toHaveLength(1);
-          expect(await (await gateways[1].fetch('/metrics')).text()).toContain('limiter_shared 1');
-        },
-        { timeout: 5_000, interval: 50 },
-      );
-      client.disconnect();
-      expect((await gateways[1].graphql(ONE, { key })).status).toBe(429);
-      expect(store.logged.filter(({ status }) => status === 429)).toEqual([]);
-    } finally {
-      await Promise.all(gateways.map((gateway) => gateway.close()));
-      await store.close();
     }
   });
 });
