@@ -126,25 +126,20 @@ const FIND = {
   name: 'find-idempotent-add',
   text: 'SELECT fingerprint, pet_id FROM idempotent_adds WHERE caller_id = $1 AND key_digest = $2',
 };
-/** A pooler that sends reads to a late replica could need any number. */
-const MAX_ATTEMPTS = 3;
 
 async function addOnce(database: Queryable, newPet: NewPet, { callerId, value }: IdempotencyKey): Promise<Pet> {
   const columns = [newPet.name, newPet.categoryId, newPet.status ?? null];
   const digest = hash('sha256', value, 'buffer');
   const fingerprint = hash('sha256', JSON.stringify(columns), 'buffer');
   const values = [callerId, digest, fingerprint, ...columns];
-  // If the key is deleted between the two statements, the next attempt adds the animal.
-  for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
-    const [added] = await database.query<{ pet_id: Int64 }>(ADD_ONCE, values);
-    if (added) return { id: added.pet_id, ...newPet };
-    const [known] = await database.query<{ fingerprint: Uint8Array; pet_id: Int64 }>(FIND, [callerId, digest]);
-    if (!known) continue;
-    if (fingerprint.equals(known.fingerprint)) return { id: known.pet_id, ...newPet };
-    throw new StoreError(
-      'idempotency_key_reused',
-      'The Idempotency-Key was sent with another animal within the last 24 hours: use a new key for a new request.',
-    );
-  }
-  throw new StoreError('unavailable', 'The database does not find the Idempotency-Key that it has. Try again shortly.');
+  const [added] = await database.query<{ pet_id: Int64 }>(ADD_ONCE, values);
+  if (added) return { id: added.pet_id, ...newPet };
+  const [known] = await database.query<{ fingerprint: Uint8Array; pet_id: Int64 }>(FIND, [callerId, digest]);
+  if (!known)
+    throw new StoreError('unavailable', 'The Idempotency-Key has ended at this moment: try again.', { retryAfter: 1 });
+  if (fingerprint.equals(known.fingerprint)) return { id: known.pet_id, ...newPet };
+  throw new StoreError(
+    'idempotency_key_reused',
+    'The Idempotency-Key was sent with another animal within the last 24 hours: use a new key for a new request.',
+  );
 }
