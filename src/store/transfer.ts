@@ -166,16 +166,25 @@ async function describe(execute: Execute) {
     const { rows } = await execute(`SELECT count(*)::int AS count FROM ${name}`);
     tables.push({ name, columns: columns.map((column) => String(column.name)), rows: Number(rows[0]?.count) });
   }
-  const { rows } = await execute(`SELECT has_sequence_privilege(to_regclass('pets_id_seq'), 'SELECT') AS may`);
-  if (rows[0]?.may === false) throw new Error('the role lacks SELECT on the sequence pets_id_seq');
-  const lastPetId = rows[0]?.may ? await findLastPetId(execute) : null;
-  return { format: FORMAT, version: VERSION, lastPetId, tables };
+  return { format: FORMAT, version: VERSION, lastPetId: await findLastPetId(execute), tables };
 }
 
-/** Finds the id before the next one, as text. Null if the next one is the first. */
+/**
+ * Finds the id before the next one, as text. Null if the next one is the first. Without SELECT, which not every role has,
+ * it is the last one that the sequence gave.
+ */
 async function findLastPetId(execute: Execute): Promise<string | null> {
+  const { rows: privileges } = await execute(
+    `SELECT has_sequence_privilege(id, 'SELECT') AS exact, has_sequence_privilege(id, 'SELECT, USAGE') AS may
+     FROM to_regclass('pets_id_seq') AS id`,
+  );
+  const [{ exact, may } = {}] = privileges;
+  if (may === false) throw new Error('the role lacks SELECT on the sequence pets_id_seq');
+  if (!may) return null;
   const { rows } = await execute(
-    `SELECT (CASE WHEN is_called THEN last_value ELSE nullif(last_value - 1, 0) END)::text AS last FROM pets_id_seq`,
+    exact
+      ? `SELECT (CASE WHEN is_called THEN last_value ELSE nullif(last_value - 1, 0) END)::text AS last FROM pets_id_seq`
+      : `SELECT pg_sequence_last_value('pets_id_seq')::text AS last`,
   );
   return rows[0]?.last as string | null;
 }

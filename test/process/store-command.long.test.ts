@@ -148,6 +148,10 @@ describe('the store command', () => {
     await admin(`GRANT SELECT ON ALL TABLES IN SCHEMA public TO ${source.username}`);
     const { code, stdout, stderr } = await place.store(['export', '-'], { DATABASE_URL: source.href });
     expect([code, stdout, linesOf(stderr)]).toEqual([1, '', [expect.stringContaining('sequence pets_id_seq')]]);
+    // As docs/operating.md says for a role that only serves requests.
+    await admin(`GRANT USAGE ON SEQUENCE pets_id_seq TO ${source.username}; SELECT nextval('pets_id_seq')`);
+    const granted = await place.store(['export', '-'], { DATABASE_URL: source.href });
+    expect([granted.code, granted.stdout]).toEqual([0, expect.stringContaining('"lastPetId":"1"')]);
     await admin(`DROP OWNED BY ${source.username}; DROP ROLE ${source.username}`);
   });
 
