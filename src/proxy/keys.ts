@@ -113,7 +113,8 @@ export class KeyState {
     // An upstream may answer with a 404 before it looks at the key, and an error page may come from something in between.
     const isSuccess = status < 300 && !error;
     this.isAccepted ||= isSuccess;
-    const stated = this.parseLimits(answer, now);
+    // Those of a response with a challenge are the limits of the gateway's address, as above.
+    const stated = answer.header('www-authenticate') === undefined ? this.parseLimits(answer, now) : [];
     const wasInFlight = sentAt < this.#statedAt;
     if (stated.length === 0) {
       this.#stated = isSuccess && !wasInFlight ? [] : this.#renew(0);

@@ -169,8 +169,11 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
     this.#headers = headers;
     const id = this.header('x-request-id');
     if (id === this.#id) this.upstream.returnsIds = true;
-    else if (this.upstream.returnsIds && id !== undefined)
+    else if (this.upstream.returnsIds && id !== undefined) {
+      // They are not about this request.
+      this.#headers = undefined;
       return this.#cancel('mismatched', notUnderstood('the answer to another request'));
+    }
     this.status = status;
   }
 

@@ -108,6 +108,21 @@ it('a POST that gets the response of another request fails, and is not sent agai
   await upstream.close();
 });
 
+it('a GET that gets the response of another request is sent again, whatever that response says', async () => {
+  const upstream = await startScriptedUpstream(({ headers }, response) => {
+    const isMixedUp = upstream.seen.length === 2;
+    response.setHeader('X-Request-Id', isMixedUp ? 'another' : String(headers['x-request-id']));
+    if (isMixedUp) response.setHeader('Retry-After', '3600');
+    send(response, 200, '[]');
+  });
+  const gateway = await startProxyBefore(upstream.url);
+  for (let count = 0; count < 2; count += 1)
+    expect((await gateway.graphql('{ pets { id } }', { key: 'a' })).data).toEqual({ pets: [] });
+  expect(upstream.seen).toHaveLength(3);
+  await gateway.close();
+  await upstream.close();
+});
+
 it('responses without a request id are accepted, because something in between may have answered', async () => {
   const upstream = await startScriptedUpstream(({ headers }, response) => {
     response.setHeader('X-Request-Id', String(headers['x-request-id']));

@@ -466,6 +466,11 @@ it('a 429 with a challenge is a 401 for a key that was never accepted, and a lim
   learn(accepted, 200);
   learn(accepted, 429, headers);
   expect(accepted.cooldown).toMatchObject({ code: 'rate_limited' });
+  // A revoked key gets such an answer, too, with the limits of the gateway's address.
+  const revoked = new KeyState(createLimitsParser());
+  learn(revoked, 200, { 'ratelimit-policy': '"day";q=10000;w=86400', ratelimit: '"day";r=9000;t=80000' });
+  learn(revoked, 429, { ...headers, 'ratelimit-policy': '"minute";q=60;w=60', ratelimit: '"minute";r=0;t=30' });
+  expect(revoked.windows).toMatchObject([{ name: 'day', remaining: 9_000 }]);
 });
 
 it('a late answer of an earlier window says nothing about the one that has opened since', () => {
