@@ -97,7 +97,7 @@ export function createMetrics(knownPlans: readonly string[]) {
         'http_request_method http_response_status_code error_type',
       );
       gauge('http_client_active_requests', 'Requests to the upstream', requests, 'http_request_state');
-      gauge('upstream_breaker_open', '1 while the upstream fails and gets no requests', () => Number(isBreakerOpen()));
+      gauge('upstream_breaker_open', '1 while the upstream cannot be reached', () => Number(isBreakerOpen()));
       return (method: string, answer: number | string, seconds: number): void => {
         // An upstream could send any status.
         const outcome = typeof answer === 'string' || answer in STATUS_CODES ? answer : OTHER;
