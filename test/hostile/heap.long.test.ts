@@ -20,7 +20,7 @@ describe('the memory of the program', () => {
     await store.graphql(`mutation { ${add.join(' ')} }`, business);
     const env = { PORT: '0', UPSTREAM_URL: `${store.url}/v1`, NODE_OPTIONS: '--max-old-space-size=128' };
     const gateway = await place.start(env);
-    const aliases = Array.from({ length: 78 }, (_, n) => `a${n}${'x'.repeat(990)}: id`);
+    const aliases = Array.from({ length: 330 }, (_, n) => `a${n}${'x'.repeat(190)}: id`);
     const query = `query ($limit: Int!) { pets(limit: $limit) { ${aliases.join(' ')} } }`;
     for (let limit = 100; limit > 60; limit -= 1) {
       const { data } = (await gateway.graphql(query, business, { limit })) as { data: { pets: unknown[] } };
