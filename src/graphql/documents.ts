@@ -67,8 +67,8 @@ export async function openDocuments({ path, others = 'allowed', count, check, lo
      * @throws RequestErrors `PERSISTED_QUERY_NOT_FOUND`, StoreError `document_not_trusted`, `bad_request`
      */
     find(request: OperationRequest, http: HttpRequest, answer: Partial<ExecutedOperation>): string {
-      const { query, documentId, persistedQuery } = request;
-      const id = documentId ?? (persistedQuery?.version === 1 ? persistedQuery.sha256Hash : undefined);
+      const { query, documentId, persistedHash } = request;
+      const id = documentId ?? persistedHash;
       const named = id === undefined ? undefined : manifest?.get(withoutPrefix(id));
       answer.isTrusted = true;
       if (named !== undefined && (query ?? named) === named) return named;
@@ -83,7 +83,7 @@ export async function openDocuments({ path, others = 'allowed', count, check, lo
         answer.untrusted = shown.join(' ');
         if (outcome === 'refused') throw notTrusted(request, shown.at(-1));
       }
-      return persistedQuery ? findPersisted(persistedQuery, query) : (query as string);
+      return persistedHash === undefined ? (query as string) : findPersisted(persistedHash, query);
     },
     async close(): Promise<void> {
       if (path !== undefined) unwatchFile(path);
@@ -92,8 +92,7 @@ export async function openDocuments({ path, others = 'allowed', count, check, lo
   };
 
   /** Finds the text of a hash, or keeps the one that came with it. */
-  function findPersisted({ version, sha256Hash }: { version: number; sha256Hash: string }, query?: string): string {
-    if (version !== 1) throw new StoreError('bad_request', 'Persisted queries have version 1 here.');
+  function findPersisted(sha256Hash: string, query?: string): string {
     const kept = persisted.get(sha256Hash);
     const text = query ?? kept;
     if (text === undefined) {

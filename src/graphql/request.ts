@@ -56,8 +56,8 @@ function toOperation(sent: unknown, subject: string): OperationRequest {
   if (!isRecord(sent)) throw malformed(`${subject} must be an object such as ${EXAMPLE}.`);
   const query = toText(sent, 'query', subject);
   const documentId = toText(sent, 'documentId', subject) || undefined;
-  const persistedQuery = toPersistedQuery(toRecord(sent, 'extensions', subject)?.persistedQuery, subject);
-  const isNamed = documentId !== undefined || persistedQuery !== undefined;
+  const persistedHash = toPersistedHash(toRecord(sent, 'extensions', subject)?.persistedQuery, subject);
+  const isNamed = documentId !== undefined || persistedHash !== undefined;
   if (query === undefined && !isNamed) {
     const example = subject === QUERY_STRING ? '?query={pets{id}}' : EXAMPLE;
     throw malformed(`${subject} has no query, documentId or persistedQuery extension: send ${example}.`);
@@ -66,7 +66,7 @@ function toOperation(sent: unknown, subject: string): OperationRequest {
     // An empty query is a document that cannot be parsed, unless the request names another.
     query: isNamed ? query || undefined : query,
     documentId,
-    persistedQuery,
+    persistedHash,
     operationName: toText(sent, 'operationName', subject) || undefined,
     variables: toRecord(sent, 'variables', subject),
   };
@@ -86,11 +86,11 @@ function toRecord(sent: Variables, name: string, subject: string): Variables | u
 }
 
 /** Null and false count as absent, as in Apollo Server. */
-function toPersistedQuery(value: unknown, subject: string): OperationRequest['persistedQuery'] {
+function toPersistedHash(value: unknown, subject: string): string | undefined {
   if (value == null || value === false) return undefined;
   const { version, sha256Hash } = isRecord(value) ? value : {};
-  if (typeof version === 'number' && typeof sha256Hash === 'string' && sha256Hash) return { version, sha256Hash };
-  throw malformed(`${subject} has a malformed persistedQuery: send {"version": 1, "sha256Hash": "…"}.`);
+  if (version === 1 && typeof sha256Hash === 'string' && sha256Hash) return sha256Hash;
+  throw malformed(`${subject} has a persistedQuery that is not {"version": 1, "sha256Hash": "…"}.`);
 }
 
 function isRecord(value: unknown): value is Variables {

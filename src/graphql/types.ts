@@ -12,8 +12,8 @@ export type Variables = Readonly<Record<string, unknown>>;
 export interface OperationRequest {
   readonly query: string | undefined;
   readonly documentId: string | undefined;
-  /** Apollo's `extensions.persistedQuery`. All other extensions are ignored. */
-  readonly persistedQuery: { readonly version: number; readonly sha256Hash: string } | undefined;
+  /** Of Apollo's `extensions.persistedQuery`: a SHA-256. All other extensions are ignored. */
+  readonly persistedHash: string | undefined;
   readonly operationName: string | undefined;
   readonly variables: Variables | undefined;
 }

@@ -42,6 +42,8 @@ class ProxySession implements session.Session, session.UpstreamKey {
   /** Whether the key's limits were known before. After the request that goes first, the rest then has to fit. */
   #isWhole = false;
   #inFlight = 0;
+  /** Of the address, if they are why the request was refused. */
+  #addressWindows: readonly WindowState[] | undefined;
   /** The windows of the default plan after the last charge. */
   #defaultWindows: readonly WindowState[] | undefined;
 
@@ -134,6 +136,7 @@ class ProxySession implements session.Session, session.UpstreamKey {
 
   allowance(): MaybePromise<session.Allowance | undefined> {
     if (this.isKeyRefused) return this.#toKeyless().allowance();
+    if (this.#addressWindows) return { plan: undefined, windows: this.#addressWindows };
     const { windows, isUnknown } = this.#key;
     const plan = this.#plan;
     if (windows.length > 0) return { plan: undefined, windows };
@@ -161,6 +164,7 @@ class ProxySession implements session.Session, session.UpstreamKey {
     const { windows } = await this.#toKeyless().allowance();
     const full = windows.find(({ remaining }) => remaining === 0);
     if (!full) return;
+    this.#addressWindows = windows;
     this.options.observer.refused(undefined, 'address');
     throw addressLimited(secondsUntil(full.resetAt, monotonicNow()));
   }

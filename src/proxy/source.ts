@@ -56,6 +56,8 @@ export function createRestPetSource(ask: UpstreamClient['ask'], userAgent: strin
     if (after !== undefined && all[0] && compareInt64(all[0].id, after) <= 0) return noPaging();
     // Some stores ignore these parameters.
     const pets = all.filter((pet) => wanted === undefined || pet.status === wanted || pet.statusError).slice(0, limit);
+    // One that ignores only the status may have more animals of that status than those on this page.
+    if (all.length === limit && pets.length < limit) return notUnderstood('animals of another status');
     // The pages of a walk are rarely read again.
     if (after === undefined) lists.set(id, { body, pets });
     return pets;

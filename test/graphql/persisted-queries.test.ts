@@ -118,7 +118,7 @@ describe.each(MODES)('automatic persisted queries, %s store', (mode) => {
 
   it('are refused with an unknown version', async () => {
     const answer = await send('POST', { query: '{ __typename }', hash: hashOf('{ __typename }'), version: 2 });
-    expect(answer.status).toBe(400);
+    expect(answer.status).toBe(422);
     expect(answer.errors?.[0]?.extensions.code).toBe('BAD_REQUEST');
   });
 

@@ -176,7 +176,6 @@ describe.each(MODES)('trusted documents, %s store', (mode) => {
       ['what is not GraphQL, because nothing is parsed', { query: '{{{' }],
       ['a document with the hash that Apollo registers', { query: UNTRUSTED, ...persisted(hash(UNTRUSTED)) }],
       ['an unknown hash', persisted(hash(UNTRUSTED))],
-      ['a hash in an unknown version', { extensions: { persistedQuery: { version: 2, sha256Hash: hash(NAMES) } } }],
       ['an unknown id', { documentId: 'unknown' }],
     ])('refuse %s, free of charge', async (_, body) => {
       const before = remaining(await post({ documentId: hash(NAMES) }));
@@ -352,7 +351,7 @@ describe('a manifest', () => {
     const request = {
       query: undefined,
       documentId: 'second',
-      persistedQuery: undefined,
+      persistedHash: undefined,
       operationName: undefined,
       variables: undefined,
     };

@@ -26,7 +26,7 @@ async function start() {
         query: undefined,
         variables: {},
         documentId: undefined,
-        persistedQuery: undefined,
+        persistedHash: undefined,
         operationName: undefined,
         ...sent,
       },
@@ -71,14 +71,14 @@ it('large documents are not kept, so that a few cannot evict those of others', a
     (_, index) => `animal${index}: pet(id: "${index}") { id name categoryId status }`,
   );
   const query = `{ ${lookups.join(' ')} }`;
-  const persistedQuery = { version: 1, sha256Hash: hash('sha256', query) };
-  await ask({ query, persistedQuery });
+  const persistedHash = hash('sha256', query);
+  await ask({ query, persistedHash });
   await ask({ query }, 'another');
   for (let index = 0; index < 20; index++) {
     const large = `{ __typename } # ${index} ${' '.repeat(150_000)}`;
-    await ask({ query: large, persistedQuery: { version: 1, sha256Hash: hash('sha256', large) } }, 'greedy');
+    await ask({ query: large, persistedHash: hash('sha256', large) }, 'greedy');
   }
-  await ask({ persistedQuery });
+  await ask({ persistedHash });
   expect(checked.filter((text) => text === query)).toHaveLength(1);
   await stop();
 });

@@ -28,10 +28,8 @@ describe('keys that the upstream has not accepted before', () => {
     await upstream.close();
   });
 
-  const statusesOf = async (name: string, count: number): Promise<number[]> => {
-    const answers = Array.from({ length: count }, (_, i) =>
-      gateway.graphql('{ pets { id } }', { key: `${name}-${i}` }),
-    );
+  const statusesOf = async (name: string, count: number, query = '{ pets { id } }'): Promise<number[]> => {
+    const answers = Array.from({ length: count }, (_, i) => gateway.graphql(query, { key: `${name}-${i}` }));
     return (await Promise.all(answers)).map(({ status }) => status);
   };
 
@@ -66,6 +64,7 @@ describe('keys that the upstream has not accepted before', () => {
     const { status, errors, headers } = await gateway.graphql('{ pets { id } }', { key: 'valid-unseen' });
     expect([status, errors?.[0]?.extensions.code]).toEqual([429, 'RATE_LIMITED']);
     expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
+    expect(headers.get('ratelimit')).toMatch(/^"minute";r=0;t=\d+$/);
     expect(new Set(await statusesOf('made-up-too', 30))).toEqual(new Set([429]));
     expect(upstream.seen).toEqual([]);
     expect(await statusesOf('valid', 1)).toEqual([200]);
@@ -96,12 +95,9 @@ describe('keys that the upstream has not accepted before', () => {
     expect(upstream.seen).toHaveLength(60);
   });
 
-  it('are refused one after another, and free operations too, once their address has sixty 401s', async () => {
+  it('are refused free operations, too, once their address has sixty 401s', async () => {
     await statusesOf('made-up', 60);
-    const startedAt = performance.now();
-    const free = Array.from({ length: 40 }, (_, i) => gateway.graphql('{ __typename }', { key: `made-up-too-${i}` }));
-    expect(new Set((await Promise.all(free)).map(({ status }) => status))).toEqual(new Set([429]));
-    expect(performance.now() - startedAt).toBeGreaterThan(39 * 5 * 0.9);
+    expect(await statusesOf('made-up-too', 40, '{ __typename }')).toEqual(Array.from({ length: 40 }, () => 429));
   });
 
   it('cost the upstream one request each, however much they ask for', async () => {
