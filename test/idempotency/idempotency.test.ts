@@ -184,6 +184,17 @@ describe.each(MODES)('Idempotency-Key, %s store', (mode) => {
     expect(answers[2]?.errors?.[0]?.extensions.error?.status).toBe(422);
   });
 
+  it('asks for another attempt if it ends between the two statements of a repeat', async () => {
+    // The trigger does what the pruning of old keys does at that moment.
+    await gateway.sql(`
+      CREATE FUNCTION forget() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+      CREATE TRIGGER forget BEFORE INSERT ON idempotent_adds FOR EACH ROW EXECUTE FUNCTION forget()`);
+    const { data, errors } = await add(randomUUID());
+    await gateway.sql('DROP TRIGGER forget ON idempotent_adds; DROP FUNCTION forget');
+    expect(data).toEqual({ addPet: null });
+    expect(errors).toMatchObject([{ extensions: { retryAfter: 1, error: { code: 'unavailable', status: 503 } } }]);
+  });
+
   it('is stored for 24 hours, as a digest', async () => {
     const idempotencyKey = randomUUID();
     const first = await add(idempotencyKey);

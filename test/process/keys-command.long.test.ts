@@ -8,6 +8,7 @@ import { linesOf, makePlace, until, type Ended, type Place } from '../support/pr
 import { runSql } from '../support/sql.js';
 
 const KEYS = fileURLToPath(new URL('../../dist/cli/keys.js', import.meta.url));
+const MIGRATE = fileURLToPath(new URL('../../dist/cli/migrate.js', import.meta.url));
 const SECRET = /^pets_[0-9A-Za-z]{38}$/;
 const ENTERPRISE = ['create', '--plan', 'enterprise'];
 const ISO = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/;
@@ -227,6 +228,14 @@ it('keys says which secret was lost if it cannot be printed', async () => {
   const { status, stderr } = spawnSync('sh', ['-c', command], { cwd: place.directory, encoding: 'utf8' });
   expect(status).toBe(1);
   expect(stderr).toMatch(/the new secret of key_\w+ is lost\. Rotate or revoke the key\n$/);
+  await place.close();
+});
+
+it('migrate fails if it cannot say what it did', async () => {
+  const place = await makePlace();
+  const command = `"${process.execPath}" "${MIGRATE}" > /dev/full`;
+  const { status, stderr } = spawnSync('sh', ['-c', command], { cwd: place.directory, encoding: 'utf8' });
+  expect([status, stderr]).toEqual([1, 'migrate: no space left on device\n']);
   await place.close();
 });
 
