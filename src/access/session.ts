@@ -72,6 +72,8 @@ export interface UpstreamKey {
   finish(): void;
   /** Returns why this key may send no request now. */
   findRefusal(): StoreError | undefined;
+  /** Whether nothing is left for the repetition of a request that has not ended. */
+  readonly isExhausted: boolean;
   /**
    * Called for every response as soon as it arrives.
    * @param sentAt - by `monotonicNow`

@@ -85,9 +85,13 @@ class ProxySession implements session.Session, session.UpstreamKey {
   }
 
   async #admitLater(cost: number): Promise<void> {
-    if (!this.findRefusal()) {
-      const cooldown = await this.options.cooldowns?.find(this.id);
-      if (cooldown) this.#key.coolDown(cooldown);
+    const { cooldowns } = this.options;
+    const known = this.#key.cooldown;
+    // It may have begun while Redis was unavailable.
+    if (known) cooldowns?.share(this.id, known);
+    else if (!this.findRefusal()) {
+      const shared = await cooldowns?.find(this.id);
+      if (shared) this.#key.coolDown(shared);
     }
     await this.requireKey();
     if (cost === 0) return;
@@ -117,6 +121,10 @@ class ProxySession implements session.Session, session.UpstreamKey {
     return this.#key.findRefusal();
   }
 
+  get isExhausted(): boolean {
+    return this.#key.isExhausted;
+  }
+
   learn(answer: session.UpstreamAnswerHead, sentAt: number, error?: StoreError): void {
     this.#key.learn(answer, sentAt, error);
     const { cooldowns } = this.options;
@@ -140,7 +148,7 @@ class ProxySession implements session.Session, session.UpstreamKey {
     const { windows, isUnknown } = this.#key;
     const plan = this.#plan;
     if (windows.length > 0) return { plan: undefined, windows };
-    if (!plan || isUnknown) return undefined;
+    if (!plan || (isUnknown && !this.isKeyAccepted)) return undefined;
     if (this.#defaultWindows) return { plan, windows: this.#defaultWindows };
     return this.#charge(plan, 0).then((admission) => ({ plan, windows: admission.windows }));
   }

@@ -56,6 +56,12 @@ export class KeyState {
     return this.#renew(this.inFlight);
   }
 
+  /** See `UpstreamKey`. */
+  get isExhausted(): boolean {
+    const now = monotonicNow();
+    return this.#stated.some(({ remaining, resetAt }) => remaining < this.inFlight && resetAt > now);
+  }
+
   get cooldown() {
     return this.#cooldown && this.#cooldown.until > monotonicNow() ? this.#cooldown : undefined;
   }

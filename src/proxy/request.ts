@@ -229,7 +229,8 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
   #end(outcome: number | RequestFailure, result: Result, mayRepeat: boolean): void {
     const { upstream } = this;
     upstream.observe?.(this.template.method, outcome, (performance.now() - this.queuedAt) / 1_000);
-    if (!mayRepeat || upstream.breaker.isOpen || upstream.retriesLeft < 1) return this.finish(result);
+    const isOver = upstream.breaker.isOpen || upstream.retriesLeft < 1 || this.key?.isExhausted;
+    if (!mayRepeat || isOver) return this.finish(result);
     // Exponential backoff with full jitter, but not before the upstream wants it.
     const backoffMs = Math.random() * Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** this.retries);
     const pauseMs = Math.max(backoffMs, (parseRetryAfter(this, monotonicNow()) ?? 0) * 1_000);

@@ -15,6 +15,7 @@ import {
   startScriptedUpstream,
   type Script,
   type ScriptedUpstream,
+  freeLimits,
 } from '../support/scripted-upstream.js';
 
 const TIMEOUT_MS = 600;
@@ -121,6 +122,16 @@ describe('a gateway whose upstream fails', () => {
     upstream.play((_, response) => send(response, status, { code: 'c', message: 'm', status }));
     await timed('{ pets { id } }');
     expect(upstream.seen).toHaveLength(1);
+  });
+
+  it.each([
+    [0, 1],
+    [1, 2],
+    [2, 3],
+  ])('retries no request for which the key has nothing left: %i left', async (left, sent) => {
+    upstream.play((_, response, index) => send(response, 503, '<html>', freeLimits(Math.max(0, left - index))));
+    expect((await timed('{ pets { id } }')).code).toBe('UPSTREAM_ERROR');
+    expect(upstream.seen).toHaveLength(sent);
   });
 
   it('does not retry a request before the upstream wants it', async () => {

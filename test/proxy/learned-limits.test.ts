@@ -586,6 +586,22 @@ describe('DEFAULT_PLAN', () => {
     await upstream.close();
   });
 
+  it('still says what is left after a 429 that states no limits', async () => {
+    const upstream = await startScriptedUpstream((_, response, index) =>
+      index < 10
+        ? send(response, 200, '[]')
+        : send(response, 429, { code: 'c', message: 'm', status: 429 }, { 'Retry-After': '30' }),
+    );
+    const gateway = await startProxyBefore(upstream.url, { DEFAULT_PLAN: 'free' });
+    for (let i = 0; i < 10; i++) await gateway.graphql('{ pets { id } }', { key: 'a' });
+    const { status, headers } = await gateway.graphql('{ pets { id } }', { key: 'a' });
+    expect([status, headers.get('x-ratelimit-remaining')]).toEqual([429, '49']);
+    const { data } = await gateway.graphql(RATE_LIMIT, { key: 'a' });
+    expect(data.rateLimit).toMatchObject({ plan: 'FREE', windows: [{ remaining: 49 }, { remaining: 989 }] });
+    await gateway.close();
+    await upstream.close();
+  });
+
   it('yields to limits that the upstream states', async () => {
     const upstream = await startScriptedUpstream((_, response) => send(response, 200, '[]', freeLimits(7)));
     const gateway = await startProxyBefore(upstream.url, { DEFAULT_PLAN: 'business' });

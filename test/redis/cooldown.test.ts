@@ -76,6 +76,17 @@ describeWithRedis('two gateways in front of one store', () => {
     expect(refusalsOfStore()).toBe(refused);
   });
 
+  it('both refuse a key that the store refused to one of them during an outage of Redis', async () => {
+    const key = await exhaustedKey();
+    await outcome(gateways[0], ONE, key);
+    const client = await connectRedis(redisUrl());
+    await client.del(await client.keys('animals:proxy:wait:*'));
+    client.disconnect();
+    const refused = refusalsOfStore();
+    for (const gateway of gateways) expect((await outcome(gateway, ONE, key)).status).toBe(429);
+    expect(refusalsOfStore()).toBe(refused);
+  });
+
   it('store no key in Redis', async () => {
     const key = await exhaustedKey();
     await outcome(gateways[0], ONE, key);

@@ -24,6 +24,7 @@ export function createUpstreamKey(id: string, authorization = ''): UpstreamKey {
     start: () => undefined,
     finish: () => undefined,
     findRefusal: () => undefined,
+    isExhausted: false,
     learn: () => undefined,
   };
 }
