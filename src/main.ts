@@ -1,3 +1,4 @@
+import { isatty } from 'node:tty';
 import { setFlagsFromString } from 'node:v8';
 import type { App } from './app.js';
 import { ConfigError } from './config.js';
@@ -39,10 +40,16 @@ async function main(): Promise<void> {
     level: config.logLevel,
     isPretty: !config.production && process.stdout.isTTY,
   });
-  const exit = (status: number): void => {
-    const end = (): void => process.exit(status);
-    void flush().then(end);
-    setTimeout(end, LAST_LINES_MS).unref();
+  const terminals = [0, 1, 2].filter((fd) => isatty(fd));
+  const exit = (status: number, signal: NodeJS.Signals = 'SIGKILL'): void => {
+    const end = (isWritten: boolean): void => {
+      // process.exit waits for a thread that writes to a terminal that nobody reads, and aborts if a terminal is closed.
+      if (terminals.some((fd) => !isWritten || !isatty(fd)))
+        process.removeAllListeners(signal).kill(process.pid, signal);
+      process.exit(status);
+    };
+    void flush().then(() => end(true));
+    setTimeout(end, LAST_LINES_MS, false).unref();
   };
   const crash = (err: unknown): void => {
     log.fatal({ err }, 'crashed');
@@ -61,15 +68,15 @@ async function main(): Promise<void> {
   let toldAt: number | undefined;
   const stop = (signal: NodeJS.Signals): void => {
     if (toldAt !== undefined) {
-      if (performance.now() - toldAt > REPEATED_WITHIN_MS) exit(130);
+      if (performance.now() - toldAt > REPEATED_WITHIN_MS) exit(130, signal);
       return;
     }
     toldAt = performance.now();
     log.info({ signal }, 'shutting down');
     stopping.abort();
-    starting.then((app) => app.close(NOTICE_MS), endStart).then(() => exit(0), crash);
+    starting.then((app) => app.close(NOTICE_MS), endStart).then(() => exit(0, signal), crash);
     // After that, nobody waits for what still keeps the database open.
-    setTimeout(exit, Math.max(config.shutdownGraceMs, LEAST_GRACE_MS), 0).unref();
+    setTimeout(exit, Math.max(config.shutdownGraceMs, LEAST_GRACE_MS), 0, signal).unref();
   };
   process.on('SIGTERM', stop).on('SIGINT', stop).on('SIGHUP', stop);
   const endStart = (error: unknown): void => {

@@ -5,6 +5,7 @@ import { readFile, rm } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { scrape, sum } from '../observability/scrape.js';
+import { describeWith } from '../support/installed-program.js';
 import {
   afterMounting,
   findFreePort,
@@ -24,6 +25,21 @@ const OUTPUTS: Readonly<Record<string, () => StdioOptions>> = {
   'closed pipes': () => ['ignore', 'pipe', 'pipe'],
   'pipes that nobody reads': () => ['ignore', 'pipe', 'pipe'],
 };
+
+/**
+ * Runs a command on a terminal that nobody reads, and prints how it ended: with its status, or minus the number of a
+ * signal. SIGUSR1 closes the terminal, and SIGINT kills the command.
+ */
+const TERMINAL = `
+import os, pty, signal, subprocess, sys
+terminal, end = pty.openpty()
+child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=end, stderr=end)
+os.close(end)
+signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+signal.signal(signal.SIGINT, lambda *_: child.kill())
+signal.signal(signal.SIGUSR1, lambda *_: os.close(terminal))
+print(child.wait())
+`;
 
 /** Writes the log to a file system with room for few lines, until a file is removed. */
 const ON_TMPFS = afterMounting(
@@ -119,5 +135,27 @@ describe('a server whose log cannot be written', () => {
     } finally {
       child.kill('SIGKILL');
     }
+  });
+
+  describeWith('python3', 'serves on a terminal', (python) => {
+    // process.exit would wait for the thread that writes to the first, and abort because of the second.
+    it.each(['that nobody reads', 'that is closed'])('%s, and ends by SIGTERM', async (name) => {
+      const child = await start([python, '-c', TERMINAL], ['ignore', 'pipe', 'inherit'], true);
+      let said = '';
+      child.stdout?.on('data', (text) => (said += String(text)));
+      try {
+        await until('it is ready', isReady);
+        const isClosed = name === 'that is closed';
+        if (isClosed) child.kill('SIGUSR1');
+        // More lines than a terminal holds.
+        await serve(300);
+        if (isClosed) await until('lines are counted', async () => ((await lost()) ?? 0) > 400);
+        child.kill('SIGTERM');
+        await until('it ends', () => said !== '', 20_000);
+        expect(Number(said)).toBe(-15);
+      } finally {
+        child.kill('SIGINT');
+      }
+    });
   });
 });
