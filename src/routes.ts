@@ -1,7 +1,7 @@
 import { chain, type MaybePromise } from './access/maybe-promise.js';
 import type { Access, Session } from './access/session.js';
 import { StoreError, toStoreError } from './errors.js';
-import { CONTINUE, createBodyReader, hasUnreadBody, isChunked, UNREAD_MS } from './http/body.js';
+import { CONTINUE, createBodyReader, discardBody, UNREAD_MS } from './http/body.js';
 import { REVALIDATED } from './http/conditional.js';
 import type { Cors } from './http/cors.js';
 import type { Api, Page, Route } from './http/route.js';
@@ -29,25 +29,18 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
   const roots = new Intl.ListFormat('en-GB').format(apis.map(({ root }) => root));
   const hint = roots && ` The interfaces are at ${roots}.`;
 
-  return async (request) => {
-    const answered = await answer(request);
-    const { message, isCancelled } = request;
-    if (!isCancelled && (!message.complete || isChunked(message)) && (await hasUnreadBody(message)))
-      void chargeUnread(request.caller);
-    return answered;
-  };
-
-  function answer(request: HttpRequest): Promise<RoutedReply> {
+  return (request) => {
     for (const find of pages) {
       const page = find(request);
       if (page) return answerPage(request, page);
     }
     const api = apis.find(({ root }) => request.path === root || request.path.startsWith(`${root}/`));
     return api ? answerApi(request, api) : refusePath(request);
-  }
+  };
 
-  /** Lets the next requests of a caller wait. */
-  async function chargeUnread(caller: string): Promise<void> {
+  /** Discards a body that is not needed. If that takes work, the caller's next requests wait. */
+  async function discard({ message, caller }: HttpRequest): Promise<void> {
+    if (!(await discardBody(message))) return;
     try {
       await takeTurn(caller, () => CONTINUE, UNREAD_MS);
     } catch {
@@ -56,11 +49,13 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
   }
 
   async function refusePath(request: HttpRequest): Promise<RoutedReply> {
+    void discard(request);
     const error = new StoreError('no_such_route', `There is no such path.${hint}`);
     return { reply: await takeTurn(request.caller, () => toErrorPage(request, error)), route: 'other' };
   }
 
   async function answerPage(request: HttpRequest, page: Page): Promise<RoutedReply> {
+    void discard(request);
     const { name, methods = ['GET'], isProbe, isLimited, handle } = page;
     const caller = isProbe ? `probes of ${request.caller}` : request.caller;
     let reply: Reply;
@@ -99,6 +94,7 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
       task = prepared instanceof Promise ? await prepared : prepared;
     } catch (thrown) {
       isRefused = true;
+      void discard(request);
       task = () => {
         // A preflight needs neither a route nor a session, which no request has while the store starts.
         if (cors.isPreflight(request)) return allow(request);
@@ -140,7 +136,10 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
     const hasBody = request.method === 'POST' || request.method === 'QUERY';
     const required = route.requiresKey(session) ? session.requireKey() : undefined;
     const ready = chain(required, () => (hasBody ? readBody(request) : undefined));
-    return chain(ready, () => () => route.handle(request, session));
+    return chain(ready, () => {
+      if (!hasBody) void discard(request);
+      return () => route.handle(request, session);
+    });
   }
 }
 

@@ -63,7 +63,7 @@ export interface CompiledWriter {
   readonly maxBytes: number;
 }
 
-export interface FieldPlace {
+interface FieldPlace {
   readonly responseKey: string;
   readonly locations: readonly SourceLocation[];
 }

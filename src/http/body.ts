@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { setImmediate as nextPass } from 'node:timers/promises';
 import type { MaybePromise } from '../access/maybe-promise.js';
+import { callAfter } from '../clock.js';
 import { overloaded, StoreError, toStoreError } from '../errors.js';
 import { BODY } from '../json/exact-json.js';
 import type { FairQueue } from './fair-queue.js';
@@ -34,6 +35,8 @@ export const UNREAD_MS = 200;
 /** Of the bodies of one caller that are longer than this, so many are read at once. The others wait. */
 const LONG_BYTES = 32_768;
 const LONG_BODIES_AT_ONCE = 8;
+/** How long a body waits until it is read further, in milliseconds. */
+const LONG_BODY_WAIT_MS = 4_000;
 
 /** What a turn ends with that only makes up for what has been read. */
 export const CONTINUE: Reply = { status: 100, headers: {}, body: '' };
@@ -95,7 +98,6 @@ export function createBodyReader(maxBytes: number, takeTurn: FairQueue<Reply>) {
         bytes = 0;
       };
       const refuse = (error: StoreError): void => {
-        // The rest is discarded when the refusal has had its turn.
         message.removeAllListeners('data').pause();
         release();
         reject(error);
@@ -117,7 +119,15 @@ export function createBodyReader(maxBytes: number, takeTurn: FairQueue<Reply>) {
         bytesTogether += piece.length;
         if (!resume && !leavePlace && bytes > LONG_BYTES) {
           resume = pauseReading(message.socket);
-          leavePlace = takePlace(caller, goOn);
+          const prevent = callAfter(LONG_BODY_WAIT_MS, () => refuse(overloaded()));
+          const leave = takePlace(caller, () => {
+            prevent();
+            goOn();
+          });
+          leavePlace = () => {
+            prevent();
+            leave();
+          };
         }
         if (!resume && unpaid > MANY_PIECES + bytes / SHORT_PIECE_BYTES) {
           resume = pauseReading(message.socket);
@@ -196,16 +206,22 @@ function requireJson(contentType: string | undefined, contentEncoding = '', tran
   }
 }
 
-export function isChunked({ headers }: IncomingMessage): boolean {
-  return headers['transfer-encoding'] !== undefined;
-}
-
-/** Whether the rest of a body that nobody has read is still arriving, or has arrived in many chunks. */
-export async function hasUnreadBody(message: IncomingMessage): Promise<boolean> {
+/**
+ * Discards the body of a request that does without it, so that it takes no memory while the response waits for its turn.
+ * @returns whether it is still arriving, or has arrived in many chunks
+ */
+export async function discardBody(message: IncomingMessage): Promise<boolean> {
+  const { 'content-length': length, 'transfer-encoding': coding } = message.headers;
+  if (coding === undefined && !Number(length)) return false;
+  let pieces = 0;
+  const count = (): void => void (pieces += 1);
+  message.on('data', count).resume();
   // By then, all that has been read from the connection has arrived.
   await nextPass();
-  const { complete, readableDidRead, readableLength } = message;
-  return !complete || (!readableDidRead && readableLength > MANY_PIECES);
+  message.off('data', count);
+  if (message.complete) return pieces > MANY_PIECES;
+  void drainBody(message);
+  return true;
 }
 
 /** The most that is read of a body after its request was answered. */

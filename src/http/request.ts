@@ -13,7 +13,7 @@ export interface ClientAddress {
 }
 
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
-export const NO_BODY = Buffer.alloc(0);
+const NO_BODY = Buffer.alloc(0);
 
 /** One HTTP request. Handlers only read it. It is the call that a source of animals works for. */
 export class HttpRequest {

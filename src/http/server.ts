@@ -83,12 +83,8 @@ export function createHttpServer(options: HttpServerOptions) {
     addHeaders(headers, cors.headers(request));
     addHeaders(headers, reply.headers);
     response.writeHead(reply.status, STATUS_TEXTS[reply.status], headers);
-    if (!complete) void connections.sendEarly(response, reply.body, bytes);
-    else {
-      // A refused body has paused the message. Without this, the connection would never read its next request.
-      if (message.isPaused()) message.resume();
-      connections.send(response, reply.body, bytes);
-    }
+    if (complete) connections.send(response, reply.body, bytes);
+    else void connections.sendEarly(response, reply.body, bytes);
   }
 
   const serve = (message: IncomingMessage, response: ServerResponse): void => void receive(message, response);

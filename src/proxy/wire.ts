@@ -115,10 +115,10 @@ export const MAX_BODY_BYTES = 1_048_576;
 const UTF8 = new TextDecoder('utf-8', { fatal: true });
 
 /** Decodes a body, which may be encoded although nobody asked for that. Returns '' if it is too large or invalid. */
-export function readBody(chunks: readonly Buffer[], encoding = 'identity'): string {
+export function readBody(chunks: readonly Buffer[], encoding = ''): string {
   const body = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
   try {
-    return UTF8.decode(decode(body, encoding.toLowerCase()));
+    return UTF8.decode(decode(body, encoding.toLowerCase().replace(/\bidentity\b|[\s,]/g, '')));
   } catch {
     return '';
   }
@@ -126,10 +126,10 @@ export function readBody(chunks: readonly Buffer[], encoding = 'identity'): stri
 
 function decode(body: Buffer, coding: string): Buffer {
   const limit = { maxOutputLength: MAX_BODY_BYTES };
-  if (coding === 'identity') return body;
+  if (coding === '') return body;
   if (coding === 'br') return brotliDecompressSync(body, limit);
   // Some servers send `deflate` without the header of zlib, whose first byte ends in an 8.
   if (coding === 'deflate' && ((body[0] ?? 0) & 0x0f) !== 8) return inflateRawSync(body, limit);
-  if (coding === 'gzip' || coding === 'deflate') return unzipSync(body, limit);
+  if (/^(?:x-)?gzip$|^deflate$/.test(coding)) return unzipSync(body, limit);
   throw new TypeError(`the encoding ${coding} is unknown`);
 }

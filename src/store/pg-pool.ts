@@ -110,12 +110,9 @@ export function createPgPool({ max, url, prepare, statementTimeoutMs, onConnecti
       return client;
     } catch (error) {
       void end(client);
-      const free = (): void => slots.free(isWrite);
-      if (codeOf(error) === TOO_MANY_CONNECTIONS && open.size > 0) {
-        setTimeout(free, FEWER_CONNECTIONS_MS).unref();
-        return acquire(isWrite);
-      }
-      free();
+      const isFull = codeOf(error) === TOO_MANY_CONNECTIONS && open.size > 0;
+      slots.free(isWrite, isFull ? FEWER_CONNECTIONS_MS : 0);
+      if (isFull) return acquire(isWrite);
       throw error;
     }
   }

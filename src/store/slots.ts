@@ -26,20 +26,25 @@ export function createSlots(max: number) {
         waiting.add(waiter);
       });
     },
-    /** Gives a slot back, to the caller that has waited the longest. */
-    free(isWrite: boolean): void {
-      used -= 1;
+    /** Gives a slot back, to the caller that has waited the longest. @param pauseMs - how long nobody gets it */
+    free(isWrite: boolean, pauseMs = 0): void {
       if (isWrite) writes -= 1;
-      for (const waiter of waiting) {
-        if (!occupy(waiter.isWrite)) continue;
-        waiting.delete(waiter);
-        waiter.start();
-        break;
-      }
+      if (pauseMs === 0) startNext();
+      else setTimeout(startNext, pauseMs).unref();
     },
     used: () => used,
     waiting: () => waiting.size,
   };
+
+  function startNext(): void {
+    used -= 1;
+    for (const waiter of waiting) {
+      if (!occupy(waiter.isWrite)) continue;
+      waiting.delete(waiter);
+      waiter.start();
+      break;
+    }
+  }
 
   function occupy(isWrite: boolean): boolean {
     if (used >= max || (isWrite && writes >= maxWrites)) return false;

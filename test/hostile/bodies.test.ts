@@ -135,6 +135,9 @@ describe('bodies that are cut or filled to cost much', () => {
     expect(await send(key)).toBe(200);
     expect((await gateway.graphql('{ __typename }', { key: greedy })).status).toBe(200);
     let status: number | undefined;
+    const waiting = [send(greedy), send(greedy)];
+    // Nobody waits long for a place.
+    expect(await Promise.all(waiting)).toEqual([503, 503]);
     void send(greedy).then((received) => (status = received));
     await sleep(300);
     expect(status).toBeUndefined();

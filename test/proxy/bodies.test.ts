@@ -23,6 +23,9 @@ describe('the body of an upstream response', () => {
   it.each([
     ['gzip', gzipSync(BODY)],
     ['GZIP', gzipSync(BODY)],
+    ['x-gzip', gzipSync(BODY)],
+    ['identity, gzip', gzipSync(BODY)],
+    ['', Buffer.from(BODY)],
     ['br', brotliCompressSync(BODY)],
     ['deflate', deflateSync(BODY)],
     ['deflate', deflateRawSync(BODY)],
