@@ -186,11 +186,11 @@ describe.each(MODES)('Idempotency-Key, %s store', (mode) => {
 
   it('asks for another attempt if it ends between the two statements of a repeat', async () => {
     // The trigger does what the pruning of old keys does at that moment.
-    await gateway.sql(`
-      CREATE FUNCTION forget() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
-      CREATE TRIGGER forget BEFORE INSERT ON idempotent_adds FOR EACH ROW EXECUTE FUNCTION forget()`);
+    await gateway.sql(`CREATE FUNCTION forget() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`);
+    const forget = 'TRIGGER forget BEFORE INSERT ON idempotent_adds FOR EACH ROW EXECUTE FUNCTION forget()';
+    await gateway.sql(`CREATE ${forget}`);
     const { data, errors } = await add(randomUUID());
-    await gateway.sql('DROP TRIGGER forget ON idempotent_adds; DROP FUNCTION forget');
+    await gateway.sql('DROP FUNCTION forget CASCADE');
     expect(data).toEqual({ addPet: null });
     expect(errors).toMatchObject([{ extensions: { retryAfter: 1, error: { code: 'unavailable', status: 503 } } }]);
   });
