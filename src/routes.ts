@@ -39,8 +39,11 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
   };
 
   /** Discards a body that is not needed. If that takes work, the caller's next requests wait. */
-  async function discard({ message, caller }: HttpRequest): Promise<void> {
-    if (!(await discardBody(message))) return;
+  function discard({ message, caller }: HttpRequest): void {
+    discardBody(message, () => void chargeUnread(caller));
+  }
+
+  async function chargeUnread(caller: string): Promise<void> {
     try {
       await takeTurn(caller, () => CONTINUE, UNREAD_MS);
     } catch {
@@ -49,13 +52,13 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
   }
 
   async function refusePath(request: HttpRequest): Promise<RoutedReply> {
-    void discard(request);
+    discard(request);
     const error = new StoreError('no_such_route', `There is no such path.${hint}`);
     return { reply: await takeTurn(request.caller, () => toErrorPage(request, error)), route: 'other' };
   }
 
   async function answerPage(request: HttpRequest, page: Page): Promise<RoutedReply> {
-    void discard(request);
+    discard(request);
     const { name, methods = ['GET'], isProbe, isLimited, handle } = page;
     const caller = isProbe ? `probes of ${request.caller}` : request.caller;
     let reply: Reply;
@@ -94,7 +97,7 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
       task = prepared instanceof Promise ? await prepared : prepared;
     } catch (thrown) {
       isRefused = true;
-      void discard(request);
+      discard(request);
       task = () => {
         // A preflight needs neither a route nor a session, which no request has while the store starts.
         if (cors.isPreflight(request)) return allow(request);
@@ -137,7 +140,7 @@ export function createRoutes(options: RoutesOptions): (request: HttpRequest) => 
     const required = route.requiresKey(session) ? session.requireKey() : undefined;
     const ready = chain(required, () => (hasBody ? readBody(request) : undefined));
     return chain(ready, () => {
-      if (!hasBody) void discard(request);
+      if (!hasBody) discard(request);
       return () => route.handle(request, session);
     });
   }

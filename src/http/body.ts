@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import { setImmediate as nextPass } from 'node:timers/promises';
 import type { MaybePromise } from '../access/maybe-promise.js';
 import { callAfter } from '../clock.js';
 import { overloaded, StoreError, toStoreError } from '../errors.js';
@@ -208,20 +207,20 @@ function requireJson(contentType: string | undefined, contentEncoding = '', tran
 
 /**
  * Discards the body of a request that does without it, so that it takes no memory while the response waits for its turn.
- * @returns whether it is still arriving, or has arrived in many chunks
+ * @param onLong - called if it is still arriving, or has arrived in many chunks
  */
-export async function discardBody(message: IncomingMessage): Promise<boolean> {
+export function discardBody(message: IncomingMessage, onLong: () => void): void {
   const { 'content-length': length, 'transfer-encoding': coding } = message.headers;
-  if (coding === undefined && !Number(length)) return false;
+  if (coding === undefined && !Number(length)) return;
   let pieces = 0;
   const count = (): void => void (pieces += 1);
   message.on('data', count).resume();
   // By then, all that has been read from the connection has arrived.
-  await nextPass();
-  message.off('data', count);
-  if (message.complete) return pieces > MANY_PIECES;
-  void drainBody(message);
-  return true;
+  setImmediate(() => {
+    message.off('data', count);
+    if (!message.complete) void drainBody(message);
+    if (!message.complete || pieces > MANY_PIECES) onLong();
+  });
 }
 
 /** The most that is read of a body after its request was answered. */

@@ -164,8 +164,7 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
   }
 
   onResponseStart(_: unknown, status: number, headers: Headers): void {
-    const isInformational = status < 200;
-    if (isInformational) return;
+    if (status < 200) return;
     this.#headers = headers;
     const id = this.header('x-request-id');
     if (id === this.#id) this.upstream.returnsIds = true;
@@ -229,8 +228,8 @@ export class UpstreamRequest implements Dispatcher.DispatchHandler, UpstreamAnsw
   #end(outcome: number | RequestFailure, result: Result, mayRepeat: boolean): void {
     const { upstream } = this;
     upstream.observe?.(this.template.method, outcome, (performance.now() - this.queuedAt) / 1_000);
-    const isOver = upstream.breaker.isOpen || upstream.retriesLeft < 1 || this.key?.isExhausted;
-    if (!mayRepeat || isOver) return this.finish(result);
+    if (!mayRepeat || upstream.breaker.isOpen || upstream.retriesLeft < 1 || this.key?.isExhausted)
+      return this.finish(result);
     // Exponential backoff with full jitter, but not before the upstream wants it.
     const backoffMs = Math.random() * Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** this.retries);
     const pauseMs = Math.max(backoffMs, (parseRetryAfter(this, monotonicNow()) ?? 0) * 1_000);

@@ -11,11 +11,11 @@ import { createUpstreamKey } from '../support/calls.js';
 import { startProxyBefore, type ProxyOnly } from '../support/gateway.js';
 import {
   answerAnimals,
+  freeLimits,
   send,
   startScriptedUpstream,
   type Script,
   type ScriptedUpstream,
-  freeLimits,
 } from '../support/scripted-upstream.js';
 
 const TIMEOUT_MS = 600;

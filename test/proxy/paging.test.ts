@@ -42,15 +42,13 @@ it('sorts a page and passes on at most `limit` of its animals', async () => {
 
 it('finds the animals of a status in a whole list, and fails if there may be more of them', async () => {
   const statuses = ['sold', 'available', undefined, 'sold'];
-  upstream.play((_, response) =>
-    send(
-      response,
-      200,
-      animals(1, 2, 3, 4).map((animal, i) => ({ ...animal, status: statuses[i] })),
-    ),
-  );
-  const query =
-    '{ few: pets(limit: 3, status: SOLD) { id } full: pets(limit: 4, status: SOLD) { id } all: pets(limit: 5, status: SOLD) { id } }';
+  const four = animals(1, 2, 3, 4).map((animal, i) => ({ ...animal, status: statuses[i] }));
+  upstream.play((_, response) => send(response, 200, four));
+  const query = `{
+    few: pets(limit: 3, status: SOLD) { id }
+    full: pets(limit: 4, status: SOLD) { id }
+    all: pets(limit: 5, status: SOLD) { id }
+  }`;
   const { data, errors } = await gateway.graphql(query, { key: 'ignores status' });
   expect(data).toEqual({ few: [{ id: '1' }, { id: '4' }], full: null, all: [{ id: '1' }, { id: '4' }] });
   expect(errors).toMatchObject([{ path: ['full'], extensions: { code: 'UPSTREAM_ERROR' } }]);
